@@ -1,0 +1,38 @@
+package pipeline
+
+import "github.com/weirstream/weir/pipeline/state"
+
+// Operator is one step of a pipeline at run time. The engine calls it from one goroutine, in the total order; it never
+// reads a clock, starts no goroutine and keeps what must survive in its state tables alone. Everything else (timer
+// indexes, caches) is rebuilt in Restored.
+type Operator interface {
+	// Open is called once, before any state is restored, to declare the tables.
+	Open(tables Tables) error
+	// Restored is called once after the tables have been filled (or found empty) and before the first row.
+	Restored() error
+	// Process handles one row that came in on the given input (index in plan order). r and what it refers to must not be
+	// written; r is valid until the end of the batch; text in state tables must be copied by the operator.
+	Process(input int, r *Row, out *Out)
+	// Watermark says that event time reached w (ms): every timer at or below w fires, in (deadline, window start, key
+	// bytes) order. Calls never go back.
+	Watermark(w int64, out *Out)
+	// Elapsed says that the journal's clock reached now, before the row at out.At.Pos. Timers with deadline <= now fire in
+	// (deadline, key bytes) order; the operator sets the deadline of what it emits with out.SetDeadline.
+	Elapsed(now Stamp, out *Out)
+	// Timers gives the earliest waiting deadlines: elapsed ns and event-time ms, NoDeadline for none. It is cheap.
+	Timers() (elapsed, eventTime int64)
+}
+
+// Tables hands an operator its state. The pair (uid of the step, name) is the identity of a table across versions.
+type Tables interface {
+	Table(spec state.Spec) (*state.Table, error)
+}
+
+// Stateless gives the parts of Operator that an operator without state and timers does not need.
+type Stateless struct{}
+
+func (Stateless) Open(Tables) error      { return nil }
+func (Stateless) Restored() error        { return nil }
+func (Stateless) Watermark(int64, *Out)  {}
+func (Stateless) Elapsed(Stamp, *Out)    {}
+func (Stateless) Timers() (int64, int64) { return NoDeadline, NoDeadline }
