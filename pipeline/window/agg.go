@@ -1,0 +1,155 @@
+package window
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
+)
+
+// AggKind is an aggregate function. All but CountRows skip null arguments.
+type AggKind uint8
+
+const (
+	CountRows AggKind = iota + 1 // count(): rows
+	Count                        // count(x): rows where x is not null
+	Sum                          // of numbers; null when there was none
+	Avg                          // of numbers, a float; null when there was none
+	Min                          // in the order of keys: bool < number < string < bytes < json
+	Max
+	First // in the order of arrival
+	Last
+)
+
+var aggNames = [...]string{"", "count", "count", "sum", "avg", "min", "max", "first", "last"}
+
+// ParseAggKind finds an aggregate function by its name in a config; args is how many arguments it was given.
+func ParseAggKind(name string, args int) (AggKind, error) {
+	if name == "count" && args == 0 {
+		return CountRows, nil
+	}
+	for k := Count; k <= Last; k++ {
+		if aggNames[k] != name {
+			continue
+		}
+		if args != 1 {
+			return 0, fmt.Errorf("%w: %s takes one argument, found %d", ErrConfig, name, args)
+		}
+		return k, nil
+	}
+	return 0, fmt.Errorf("%w: unknown aggregate %q, want count, sum, avg, min, max, first or last", ErrConfig, name)
+}
+
+// String is the name in a config.
+func (k AggKind) String() string {
+	if int(k) < len(aggNames) {
+		return aggNames[k]
+	}
+	return fmt.Sprintf("agg(%d)", uint8(k))
+}
+
+// Agg is one aggregate of a window: Kind over Arg, its result in Slot of the rows that come out. CountRows has no Arg.
+type Agg struct {
+	Kind AggKind
+	Arg  Expr
+	Slot int
+}
+
+// accumulators are the aggregates of an operator, laid out one behind the other in an entry (FORMAT.md).
+type accumulators struct {
+	aggs  []Agg
+	at    []int // where each begins in an entry
+	size  int   // of an entry
+	texts *state.Table
+	// sumWraps is the planted fault "sum wraps like int64". Only tests set it.
+	sumWraps bool
+}
+
+// firingsBytes is the head of an entry: how often the window fired for the key, uint32.
+const firingsBytes = 4
+
+func newAccumulators(aggs []Agg) accumulators {
+	s := accumulators{aggs: aggs, size: firingsBytes}
+	for _, a := range aggs {
+		s.at = append(s.at, s.size)
+		s.size += accBytes(a.Kind)
+	}
+	return s
+}
+
+func accBytes(k AggKind) int {
+	switch k {
+	case CountRows, Count:
+		return 8
+	case Sum, Avg:
+		return sumBytes
+	default:
+		return pickBytes
+	}
+}
+
+// arguments evaluates what a row adds to each aggregate. When one cannot be used, refusal says why.
+func (s *accumulators) arguments(slots []pipeline.Value, args []pipeline.Value) (refusal string) {
+	for i := range s.aggs {
+		a := &s.aggs[i]
+		if a.Kind == CountRows {
+			continue
+		}
+		v := a.Arg.Eval(slots)
+		switch {
+		case v.Kind == pipeline.Error:
+			return a.Kind.String() + ": " + v.Str
+		case (a.Kind == Sum || a.Kind == Avg) && !v.IsNumber() && !v.IsNull():
+			return a.Kind.String() + ": found a " + v.Kind.String() + ", want a number"
+		}
+		args[i] = v
+	}
+	return ""
+}
+
+// add counts the arguments of a row in. entry is the writable entry of key.
+func (s *accumulators) add(key, entry []byte, args []pipeline.Value) {
+	for i := range s.aggs {
+		acc, v := entry[s.at[i]:], args[i]
+		kind := s.aggs[i].Kind
+		switch {
+		case kind == CountRows:
+			increment(acc)
+		case v.IsNull():
+		case kind == Count:
+			increment(acc)
+		case kind == Sum || kind == Avg:
+			addToSum(acc, v)
+		default:
+			s.pick(kind, i, key, acc, v)
+		}
+	}
+}
+
+func increment(acc []byte) {
+	binary.LittleEndian.PutUint64(acc, binary.LittleEndian.Uint64(acc)+1)
+}
+
+// result gives the value of one aggregate; of kind Error when it does not fit.
+func (s *accumulators) result(i int, key, entry []byte, out *pipeline.Out) pipeline.Value {
+	acc := entry[s.at[i]:]
+	switch kind := s.aggs[i].Kind; kind {
+	case CountRows, Count:
+		return pipeline.UintValue(binary.LittleEndian.Uint64(acc))
+	case Sum:
+		if s.sumWraps {
+			return pipeline.IntValue(int64(binary.LittleEndian.Uint64(acc)))
+		}
+		return sumResult(acc)
+	case Avg:
+		return avgResult(acc)
+	default:
+		v := picked(acc)
+		if isText(v.Kind) {
+			text, _ := s.texts.GetSub(key, []byte{byte(i)})
+			v.Str = out.Text(text)
+		}
+		return v
+	}
+}
