@@ -201,7 +201,7 @@ func (d *cborDecoder) store(at int, n *node, v pipeline.Value) error {
 		switch {
 		case t.kind == pipeline.Null || t.kind == v.Kind:
 		case t.kind == pipeline.JSON:
-			text, err := appendValue(nil, v)
+			text, err := AppendValue(nil, v)
 			if err != nil {
 				return &Error{Reason: err.Error(), Offset: at, Field: n.path}
 			}

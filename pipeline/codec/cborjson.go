@@ -20,7 +20,7 @@ func (r *cborReader) appendJSON(dst []byte) ([]byte, error) {
 	case majorNegative:
 		return appendNegative(dst, h.arg), nil
 	case majorBytes:
-		return appendValue(dst, pipeline.BytesValue(view(r.chunks(h))))
+		return AppendValue(dst, pipeline.BytesValue(view(r.chunks(h))))
 	case majorText:
 		b := r.chunks(h)
 		if !utf8.Valid(b) {
@@ -38,7 +38,7 @@ func (r *cborReader) appendJSON(dst []byte) ([]byte, error) {
 	if reason != "" {
 		return dst, &Error{Reason: reason, Offset: start}
 	}
-	return appendValue(dst, v)
+	return AppendValue(dst, v)
 }
 
 func (r *cborReader) appendArray(dst []byte, h cborHead) ([]byte, error) {
