@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/ops"
 	"github.com/weirstream/weir/pipeline/optest"
 )
@@ -24,12 +25,12 @@ func run(t testing.TB, c optest.Config, records []optest.Record) optest.Result {
 
 func newDedup() pipeline.Operator {
 	return ops.NewDedup(ops.DedupConfig{
-		Key: []ops.Expr{optest.Slot(optest.SlotTopic), optest.Slot(optest.SlotSeq)}, TTL: int64(31 * time.Minute),
+		Key: []*expr.Program{optest.Expr("topic"), optest.Expr("seq")}, TTL: int64(31 * time.Minute),
 	})
 }
 
 func newDeadband() pipeline.Operator {
-	return ops.NewDeadband(ops.DeadbandConfig{Key: []int{optest.SlotKey}, Value: optest.Slot(optest.SlotValue), Threshold: 0.5})
+	return ops.NewDeadband(ops.DeadbandConfig{Key: []int{optest.SlotKey}, Value: optest.Expr("value"), Threshold: 0.5})
 }
 
 // accepted is a data set without delivery copies.
@@ -138,30 +139,27 @@ const (
 	outWidth
 )
 
-func alarmConfig(raise, clear func(float64) bool) ops.AlarmConfig {
+func alarmConfig(raise, clear string) ops.AlarmConfig {
 	c := ops.AlarmConfig{
-		Key: []int{optest.SlotKey}, Value: optest.Slot(optest.SlotValue), Raise: optest.Number(optest.SlotValue, raise),
+		Key: []int{optest.SlotKey}, Value: optest.Expr("value"), Raise: optest.Expr(raise),
 		Width: outWidth, KeyOut: []int{outKey}, TransitionSlot: outTransition, ValueSlot: outValue,
 	}
-	if clear != nil {
-		c.Clear = optest.Number(optest.SlotValue, clear)
+	if clear != "" {
+		c.Clear = optest.Expr(clear)
 	}
 	return c
 }
 
-func above(limit float64) func(float64) bool { return func(v float64) bool { return v > limit } }
-func below(limit float64) func(float64) bool { return func(v float64) bool { return v < limit } }
-
 func TestAlarmKnownAnswers(t *testing.T) {
 	for _, c := range []struct {
 		set, answer  string
-		raise, clear func(float64) bool
+		raise, clear string
 		sorted       bool
 	}{
-		{set: "nab-machine-temp", answer: "alert_high_gt100_lt95", raise: above(100), clear: below(95)},
-		{set: "nab-machine-temp", answer: "alert_low_lt60_gt65", raise: below(60), clear: above(65)},
-		{set: "nab-keystroke-gaps", answer: "alert_high_gt5_lt4", raise: above(5), clear: below(4)},
-		{set: "nab-traffic", answer: "alert_speed_low_lt40_gt50_event_order", raise: below(40), clear: above(50), sorted: true},
+		{set: "nab-machine-temp", answer: "alert_high_gt100_lt95", raise: "value > 100", clear: "value < 95"},
+		{set: "nab-machine-temp", answer: "alert_low_lt60_gt65", raise: "value < 60", clear: "value > 65"},
+		{set: "nab-keystroke-gaps", answer: "alert_high_gt5_lt4", raise: "value > 5", clear: "value < 4"},
+		{set: "nab-traffic", answer: "alert_speed_low_lt40_gt50_event_order", raise: "value < 40", clear: "value > 50", sorted: true},
 	} {
 		t.Run(c.set+"/"+c.answer, func(t *testing.T) {
 			records := accepted(t, c.set)

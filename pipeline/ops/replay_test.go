@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/ops"
 	"github.com/weirstream/weir/pipeline/optest"
 )
@@ -37,28 +38,28 @@ func drawValue(t *rapid.T) pipeline.Value {
 func TestReplayEquality(t *testing.T) {
 	for name, draw := range map[string]func(*rapid.T) func() pipeline.Operator{
 		"filter": func(*rapid.T) func() pipeline.Operator {
-			return func() pipeline.Operator { return ops.NewFilter(optest.Number(1, above(1))) }
+			return func() pipeline.Operator { return ops.NewFilter(optest.Expr("value > 1")) }
 		},
 		"select": func(*rapid.T) func() pipeline.Operator {
-			columns := []ops.Column{{Slot: 1, Prog: optest.Slot(0)}, {Slot: 2, Prog: optest.Number(1, above(1))}}
+			columns := []ops.Column{{Slot: 1, Prog: optest.Expr("key")}, {Slot: 2, Prog: optest.Expr("value > 1")}}
 			return func() pipeline.Operator { return ops.NewSelect(columns, 3) }
 		},
 		"union": func(*rapid.T) func() pipeline.Operator {
 			return func() pipeline.Operator { return ops.NewUnion([][]int{{0, 1, 2, 3}, {3, -1, 0, 1}}, 4) }
 		},
 		"deadband": func(t *rapid.T) func() pipeline.Operator {
-			c := ops.DeadbandConfig{Key: []int{0}, Value: optest.Slot(1), Threshold: 1.5, MaxKeys: rapid.IntRange(0, 3).Draw(t, "max_keys"),
+			c := ops.DeadbandConfig{Key: []int{0}, Value: optest.Expr("value"), Threshold: 1.5, MaxKeys: rapid.IntRange(0, 3).Draw(t, "max_keys"),
 				TTL: rapid.Int64Range(0, 60).Draw(t, "ttl")}
 			return func() pipeline.Operator { return ops.NewDeadband(c) }
 		},
 		"dedup": func(t *rapid.T) func() pipeline.Operator {
-			c := ops.DedupConfig{Key: []ops.Expr{optest.Slot(2), optest.Slot(3)}, MaxKeys: rapid.IntRange(0, 6).Draw(t, "max_keys"),
+			c := ops.DedupConfig{Key: []*expr.Program{optest.Expr("seq"), optest.Expr("topic")}, MaxKeys: rapid.IntRange(0, 6).Draw(t, "max_keys"),
 				TTL: rapid.Int64Range(0, 100).Draw(t, "ttl")}
 			return func() pipeline.Operator { return ops.NewDedup(c) }
 		},
 		"alarm": func(t *rapid.T) func() pipeline.Operator {
-			c := alarmConfig(above(2), below(0))
-			c.Value = optest.Slot(3)
+			c := alarmConfig("value > 2", "value < 0")
+			c.Value = optest.Expr("topic")
 			c.HoldNs = rapid.SampledFrom([]int64{0, 1, 15, 40}).Draw(t, "hold")
 			c.Latch = rapid.Bool().Draw(t, "latch")
 			c.MaxKeys = rapid.IntRange(0, 2).Draw(t, "max_keys")

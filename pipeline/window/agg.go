@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/state"
 )
 
@@ -52,7 +53,7 @@ func (k AggKind) String() string {
 // Agg is one aggregate of a window: Kind over Arg, its result in Slot of the rows that come out. CountRows has no Arg.
 type Agg struct {
 	Kind AggKind
-	Arg  Expr
+	Arg  *expr.Program
 	Slot int
 }
 

@@ -16,7 +16,7 @@ import (
 func aggregate(t require, kind window.AggKind, plant func(*window.Tumbling), values ...pipeline.Value) (pipeline.Value, []pipeline.DeadRow) {
 	t.Helper()
 	c := window.TumblingConfig{
-		SizeMs: 1000, Aggs: []window.Agg{{Kind: kind, Arg: optest.Slot(0), Slot: 0}}, Width: 1, StartSlot: -1, EndSlot: -1, RevisionSlot: -1,
+		SizeMs: 1000, Aggs: []window.Agg{{Kind: kind, Arg: optest.Expr("key"), Slot: 0}}, Width: 1, StartSlot: -1, EndSlot: -1, RevisionSlot: -1,
 	}
 	var records []optest.Record
 	for _, v := range values {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/ops"
 	"github.com/weirstream/weir/pipeline/optest"
 	"github.com/weirstream/weir/pipeline/window"
@@ -28,7 +29,7 @@ const (
 )
 
 func tumbling(size, lateness time.Duration) window.TumblingConfig {
-	value := optest.Slot(optest.SlotValue)
+	value := optest.Expr("value")
 	return window.TumblingConfig{
 		Key: []int{optest.SlotKey}, SizeMs: size.Milliseconds(), LatenessMs: lateness.Milliseconds(),
 		Aggs: []window.Agg{
@@ -45,7 +46,7 @@ func accepted(t testing.TB, set string) []optest.Record {
 	records := optest.Arrivals(t, set)
 	result, err := optest.Run(optest.Config{Ports: 1, New: func() pipeline.Operator {
 		return ops.NewDedup(ops.DedupConfig{
-			Key: []ops.Expr{optest.Slot(optest.SlotTopic), optest.Slot(optest.SlotSeq)}, TTL: int64(31 * time.Minute),
+			Key: []*expr.Program{optest.Expr("topic"), optest.Expr("seq")}, TTL: int64(31 * time.Minute),
 		})
 	}}, records)
 	if err != nil {

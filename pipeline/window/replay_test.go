@@ -42,11 +42,11 @@ func drawConfig(t *rapid.T) window.TumblingConfig {
 		KeyOut: []int{2}, StartSlot: 0, EndSlot: 1, RevisionSlot: 3, Width: 4,
 	}
 	for k := window.CountRows; k <= window.Last; k++ {
-		arg := optest.Slot(1)
+		arg := "value"
 		if k >= window.Min && rapid.Bool().Draw(t, "of any value") {
-			arg = 2
+			arg = "seq"
 		}
-		c.Aggs = append(c.Aggs, window.Agg{Kind: k, Arg: arg, Slot: c.Width})
+		c.Aggs = append(c.Aggs, window.Agg{Kind: k, Arg: optest.Expr(arg), Slot: c.Width})
 		c.Width++
 	}
 	return c
@@ -104,7 +104,7 @@ func TestAgainstPlainModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
 		c.MaxKeys = 0
-		c.Aggs = []window.Agg{{Kind: window.CountRows, Slot: 4}, {Kind: window.Count, Arg: optest.Slot(1), Slot: 5}}
+		c.Aggs = []window.Agg{{Kind: window.CountRows, Slot: 4}, {Kind: window.Count, Arg: optest.Expr("value"), Slot: 5}}
 		delay := rapid.Int64Range(0, 30).Draw(t, "out of orderness")
 		records := drawRecords(t)
 		result, err := optest.Run(optest.Config{New: func() pipeline.Operator { return window.NewTumbling(c) }, Ports: 2, OutOfOrdernessMs: delay}, records)
