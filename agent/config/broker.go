@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
 )
 
 // addressKind is HOST:PORT to listen on.
@@ -87,7 +88,7 @@ func (b *Broker) check(s Security, problems *plan.Problems) {
 			near = append(near, scheme)
 		}
 		slices.Sort(near)
-		problems.Add(b.URL.Pos, plan.Nearest(u.Scheme, near), brokerSchemesAllowed, "the scheme %s is not known", quote(u.Scheme))
+		problems.Add(b.URL.Pos, suggest.Nearest(u.Scheme, near), brokerSchemesAllowed, "the scheme %s is not known", quote(u.Scheme))
 		return
 	}
 	if u.Hostname() == "" || u.Port() == "" {

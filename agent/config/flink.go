@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
 )
 
 // Flink's option names stand at the level of a pipeline, flat, as in Flink's config: they are put in the place of weir's
@@ -48,7 +49,7 @@ func unflink(r *reader, n *node, own []*setting) *node {
 			continue
 		}
 		if strings.Contains(e.key.text, ".") {
-			r.problems.Add(e.key.pos, plan.Nearest(e.key.text, slices.Collect(maps.Keys(known))), "docs/flink-names.md lists those that are",
+			r.problems.Add(e.key.pos, suggest.Nearest(e.key.text, slices.Collect(maps.Keys(known))), "docs/flink-names.md lists those that are",
 				"%s is no Flink name that is understood", quote(e.key.text))
 			continue
 		}

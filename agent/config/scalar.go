@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
 )
 
 // textKind is a non-empty string that keeps its place. check gives the reason against a value.
@@ -101,7 +102,7 @@ func (k choiceKind) read(r *reader, n *node, into *string) {
 			*into = word
 			return
 		}
-		r.problems.Add(n.pos, plan.Nearest(n.text, k.words), "allowed are "+strings.Join(k.words, ", "), "found %s", n.describe())
+		r.problems.Add(n.pos, suggest.Nearest(n.text, k.words), "allowed are "+strings.Join(k.words, ", "), "found %s", n.describe())
 		return
 	}
 	r.wrong(n, k.label())

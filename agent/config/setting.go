@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
 )
 
 // The definition table. Each section of the file is an object: a list of settings, each with its key, kind, default and
@@ -192,7 +193,7 @@ func (o *object[T]) entry(r *reader, e entry, into *T, have map[string]*node) {
 			}
 		}
 		keys := o.keys()
-		r.problems.Add(e.key.pos, plan.Nearest(e.key.text, keys), "allowed are "+strings.Join(keys, ", "),
+		r.problems.Add(e.key.pos, suggest.Nearest(e.key.text, keys), "allowed are "+strings.Join(keys, ", "),
 			"unknown setting %s in %s", quote(e.key.text), o.what)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
 )
 
 // Validate checks what no single setting can tell: references, what the operator allows, the pipelines' plans. It fills
@@ -48,7 +49,7 @@ func (c *Config) checkSources(problems *plan.Problems) {
 	}
 	for i, s := range c.Sources {
 		if s.Broker.Value != "" && c.Broker(s.Broker.Value) == nil && len(c.Brokers) > 0 {
-			problems.Add(s.Broker.Pos, plan.Nearest(s.Broker.Value, names), "brokers are "+strings.Join(names, ", "), "broker %s is not defined", quote(s.Broker.Value))
+			problems.Add(s.Broker.Pos, suggest.Nearest(s.Broker.Value, names), "brokers are "+strings.Join(names, ", "), "broker %s is not defined", quote(s.Broker.Value))
 		}
 		if s.QoS == 0 && s.Topic.Value != "" {
 			c.Warnings.Add(s.Topic.Pos, "", "use qos 1 or 2", "source %s subscribes with QoS 0: at most once, messages may be lost", s.Name.Value)
@@ -123,7 +124,7 @@ func (c *Config) checkURL(h *plan.HTTPTarget, problems *plan.Problems) {
 		problems.Add(at.Pos, "", allowed, "%s is not a URL", quote(at.Value))
 		return
 	case u.Scheme != "http" && u.Scheme != "https":
-		problems.Add(at.Pos, plan.Nearest(u.Scheme, []string{"http", "https"}), allowed, "the scheme %s is not http or https", quote(u.Scheme))
+		problems.Add(at.Pos, suggest.Nearest(u.Scheme, []string{"http", "https"}), allowed, "the scheme %s is not http or https", quote(u.Scheme))
 		return
 	case u.Hostname() == "":
 		problems.Add(at.Pos, "", allowed, "%s has no host", quote(at.Value))
@@ -164,7 +165,7 @@ func (c *Config) checkCentral(problems *plan.Problems) {
 	case u.Scheme == "s3" && u.Host == "":
 		problems.Add(at.Pos, "", allowed, "%s has no bucket", quote(at.Value))
 	case u.Scheme != "file" && u.Scheme != "s3":
-		problems.Add(at.Pos, plan.Nearest(u.Scheme, []string{"file", "s3"}), allowed, "the scheme %s is not known", quote(u.Scheme))
+		problems.Add(at.Pos, suggest.Nearest(u.Scheme, []string{"file", "s3"}), allowed, "the scheme %s is not known", quote(u.Scheme))
 	}
 }
 

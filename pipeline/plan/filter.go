@@ -154,3 +154,16 @@ func ParseTopic(text string) (filter string, captures []LevelCapture, err error)
 	}
 	return filter, captures, nil
 }
+
+// checkTopic is ParseTopic for a source: nil when the topic is good.
+func checkTopic(t Text) (filter string, captures []LevelCapture, problem *Problem) {
+	filter, captures, err := ParseTopic(t.Value)
+	if err == nil {
+		return filter, captures, nil
+	}
+	at := t.Pos
+	if located, ok := err.(*TopicError); ok {
+		at = t.At(located.Offset)
+	}
+	return "", nil, &Problem{Pos: at, Found: fmt.Sprintf("topic %q: %s", t.Value, err), Allowed: "+ and {name} take a whole level, # the last one"}
+}
