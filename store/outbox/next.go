@@ -152,26 +152,18 @@ func (s *Stream) expire() {
 	}
 }
 
-// Sought is what Seek found.
-type Sought struct {
-	// Known results were waiting here although upstream held them: an answer was lost.
-	Known uint64
-	// LostFirst..LostLast were confirmed once and upstream holds them no more (0: none). They are gone; a gap must be
-	// sent in their place.
-	LostFirst, LostLast uint64
-}
-
-// Seek takes the end of the unbroken run that upstream holds (uplink.Endpoint.Open) and puts the cursor there.
-func (s *Stream) Seek(generation, seq, chain uint64) (Sought, error) {
-	var found Sought
+// Seek takes the end of the unbroken run that upstream holds (uplink.Endpoint.Open) and puts the cursor there. known
+// results were waiting here although upstream held them: an answer was lost. lostFirst..lostLast (0: none) were
+// confirmed once and upstream holds them no more: they are gone, and a gap must be sent in their place.
+func (s *Stream) Seek(generation, seq, chain uint64) (known, lostFirst, lostLast uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
-		return found, err
+		return 0, 0, 0, err
 	}
 	switch {
 	case generation > s.generation:
-		return found, fmt.Errorf("seek %s: upstream is in generation %d, this outbox in %d", s.uid, generation, s.generation)
+		return 0, 0, 0, fmt.Errorf("seek %s: upstream is in generation %d, this outbox in %d", s.uid, generation, s.generation)
 	case generation < s.generation:
 		seq, chain = min(seq, s.start), 0
 	case seq == 0:
@@ -179,23 +171,23 @@ func (s *Stream) Seek(generation, seq, chain uint64) (Sought, error) {
 	}
 	if s.opt.Mode == AtLeastOnce && !s.sought && seq > s.fresh {
 		if err := s.moveUp(seq - s.fresh); err != nil {
-			return found, err
+			return 0, 0, 0, err
 		}
 	}
 	s.sought = true
 	if seq < s.confirmed && generation == s.generation {
-		found.LostFirst, found.LostLast = seq+1, s.confirmed
+		lostFirst, lostLast = seq+1, s.confirmed
 		s.stats.Lost += s.confirmed - seq
 	}
 	if seq > s.confirmed {
-		found.Known = min(seq, max(s.last(), s.confirmed)) - s.confirmed
+		known = min(seq, max(s.last(), s.confirmed)) - s.confirmed
 		s.compareHeld(seq, chain)
 		s.advance(seq, chain)
 	}
 	s.ghosts = nil // upstream does not hold what lies past seq
 	s.cursor = s.confirmed
 	signal(s.wake)
-	return found, nil
+	return known, lostFirst, lostLast, nil
 }
 
 // compareHeld compares the chain of a held result with upstream's.
