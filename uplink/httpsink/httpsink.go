@@ -137,7 +137,10 @@ func (s *Sink) Confirm(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.durable = ans.Seq
+	s.durable = 0
+	if ans.Generation == s.generation {
+		s.durable = ans.Seq
+	}
 	return s.durable, nil
 }
 

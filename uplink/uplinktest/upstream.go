@@ -129,6 +129,9 @@ func (c *connection) Send(_ context.Context, b *uplink.Batch) (uplink.Answer, er
 		return uplink.Answer{}, &uplink.RetryAfter{Wait: 1, Err: errors.New("busy")}
 	case u.chance("cut in the middle", 8):
 		u.takePart(b)
+		if u.rand.IntN(2) == 0 { // and restarts: it asks to be opened again
+			return uplink.Answer{}, uplink.ErrHole
+		}
 		return uplink.Answer{}, errLink
 	}
 	if end := u.end(); b.Previous > end {

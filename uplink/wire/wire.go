@@ -174,18 +174,25 @@ func ParseChain(s string) (uint64, error) {
 // AppendResult appends one line: {"seq":5,"data":ROW} or {"seq":5,"last":7,"gap":"reason"}. A row is one JSON value; line
 // breaks in it can only be white space and become blanks.
 func AppendResult(dst []byte, r *pipeline.Result) []byte {
+	if r.Kind == pipeline.ResultGap {
+		return AppendGap(dst, r.Seq, r.Last, string(r.Payload))
+	}
 	dst = append(dst, `{"seq":`...)
 	dst = strconv.AppendUint(dst, r.Seq, 10)
-	if r.Kind == pipeline.ResultGap {
-		dst = append(dst, `,"last":`...)
-		dst = strconv.AppendUint(dst, r.Last, 10)
-		dst = append(dst, `,"gap":`...)
-		reason, _ := json.Marshal(string(r.Payload)) // a string always encodes
-		return append(append(dst, reason...), '}', '\n')
-	}
 	dst = append(dst, `,"data":`...)
 	dst = AppendRow(dst, r.Payload)
 	return append(dst, '}', '\n')
+}
+
+// AppendGap appends the line of a gap.
+func AppendGap(dst []byte, first, last uint64, reason string) []byte {
+	dst = append(dst, `{"seq":`...)
+	dst = strconv.AppendUint(dst, first, 10)
+	dst = append(dst, `,"last":`...)
+	dst = strconv.AppendUint(dst, last, 10)
+	dst = append(dst, `,"gap":`...)
+	text, _ := json.Marshal(reason) // a string always encodes
+	return append(append(dst, text...), '}', '\n')
 }
 
 // AppendRow appends a JSON text as one line without its end.
