@@ -229,6 +229,11 @@ func checkCond(n *node) *Error {
 
 func checkCall(n *node) *Error {
 	f, ok := functions[n.op]
+	if n.op == "now" {
+		e := n.fail("expressions read no clock: take the event time, or $received, the time of arrival")
+		e.Suggest = "$time"
+		return e
+	}
 	if !ok {
 		return n.fail("there is no function %s", n.op).near(n.op, functionNames())
 	}
