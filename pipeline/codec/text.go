@@ -49,7 +49,6 @@ func textValue(payload []byte, kind pipeline.Kind) (pipeline.Value, string) {
 		return pipeline.BytesValue(view(payload)), ""
 	}
 	text := strings.TrimSpace(view(payload))
-	mismatch := "declared " + kind.String() + ", found " + excerpt(text)
 	switch kind {
 	case pipeline.Bool:
 		if text == "true" || text == "false" {
@@ -58,7 +57,7 @@ func textValue(payload []byte, kind pipeline.Kind) (pipeline.Value, string) {
 	case pipeline.Int, pipeline.Uint, pipeline.Float:
 		return ParseNumber(text, kind)
 	}
-	return pipeline.Value{}, mismatch
+	return pipeline.Value{}, "declared " + kind.String() + ", found " + excerpt(text)
 }
 
 func invalidUTF8(b []byte) int {
