@@ -123,3 +123,27 @@ func appendBool(dst []byte, v bool) []byte {
 	}
 	return append(dst, 0)
 }
+
+// appendCRC ends the record that starts at dst[start] with its crc32c.
+func appendCRC(dst []byte, start int) []byte {
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+// decodeRecord checks kind, version and checksum of a record (kind, version, content, crc32c) and gives the content. Every version ends
+// with the checksum, so that a flipped bit in the version does not look like a newer agent.
+func decodeRecord(b []byte, kind byte) ([]byte, error) {
+	if len(b) < 6 {
+		return nil, ErrCorrupt
+	}
+	if b[0] != kind {
+		return nil, ErrMagic
+	}
+	n := len(b) - 4
+	if crc32.Checksum(b[:n], castagnoli) != binary.LittleEndian.Uint32(b[n:]) {
+		return nil, ErrChecksum
+	}
+	if b[1] != recordVersion {
+		return nil, ErrVersion
+	}
+	return b[2:n:n], nil
+}
