@@ -320,7 +320,7 @@ func (c *Coordinator) trim(ctx context.Context) {
 func needsRebase(cfg Config, m *Manifest) bool {
 	bytes, checkpoints := m.DeltaBytes()
 	return checkpoints >= cfg.RebaseDeltas || len(m.Frames) >= rebaseFramesMax ||
-		bytes > rebaseBytesMin && float64(bytes) > cfg.RebaseRatio*float64(m.Base.Bytes)
+		bytes > rebaseBytesMin && float64(bytes) > cfg.RebaseRatio*float64(m.Base.Unpacked)
 }
 
 // maybeRebase starts a merge beside the checkpoints that go on.

@@ -55,7 +55,7 @@ type FrameRef struct {
 	First      uint64
 	Count      uint32
 	Entries    uint64
-	Bytes      uint64 // of all chunks, as written
+	Bytes      uint64 // of all chunks, before compression
 	CRC        uint32 // crc32c over all chunks in order
 }
 
@@ -64,7 +64,8 @@ type BaseRef struct {
 	Checkpoint uint64 // whose state it is
 	Serial     uint64 // file or bucket number; 0: no base
 	Entries    uint64
-	Bytes      uint64
+	Bytes      uint64 // on flash
+	Unpacked   uint64 // before compression
 	SHA256     [32]byte
 }
 

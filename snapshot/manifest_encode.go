@@ -65,6 +65,7 @@ func AppendManifest(dst []byte, m *Manifest) []byte {
 		dst = binary.AppendUvarint(dst, m.Base.Checkpoint)
 		dst = binary.AppendUvarint(dst, m.Base.Entries)
 		dst = binary.AppendUvarint(dst, m.Base.Bytes)
+		dst = binary.AppendUvarint(dst, m.Base.Unpacked)
 		dst = append(dst, m.Base.SHA256[:]...)
 	}
 	dst = appendFrames(dst, m.Frames)
@@ -162,7 +163,7 @@ func decodeManifestBody(b []byte) (*Manifest, bool) {
 		m.Ledger = append([]byte(nil), l...)
 	}
 	if m.Base.Serial = c.uvarint(); m.Base.Serial != 0 {
-		m.Base.Checkpoint, m.Base.Entries, m.Base.Bytes = c.uvarint(), c.uvarint(), c.uvarint()
+		m.Base.Checkpoint, m.Base.Entries, m.Base.Bytes, m.Base.Unpacked = c.uvarint(), c.uvarint(), c.uvarint(), c.uvarint()
 		copy(m.Base.SHA256[:], c.take(32))
 	}
 	m.Frames = c.frames(len(m.Tasks))
