@@ -190,4 +190,3 @@ func (s *BoltStore) open(m *Manifest) ([]layer, error) {
 
 // Load implements Store.
 func (s *BoltStore) Load(m *Manifest) (pipeline.StateSource, error) { return &source{s, m}, nil }
-

@@ -221,7 +221,7 @@ func TestRule15_AbortedChangesAreInTheNextManifest(t *testing.T) {
 				return true
 			}
 		},
-		"store": func(st *stand, _ *uint64) { st.s.(*failingStore).fail = errors.New("no space") },
+		"store":  func(st *stand, _ *uint64) { st.s.(*failingStore).fail = errors.New("no space") },
 		"engine": func(st *stand, _ *uint64) { st.e.fail = errors.New("stopping") },
 	}
 	for name, plantFault := range ways {
@@ -401,7 +401,7 @@ func TestMachineNeverStuck(t *testing.T) {
 		now := time.Unix(0, 0)
 		s := State{NextID: 1, LastStart: now}
 		const tasks = 3
-		injecting, owed, aborting, writing, finishing := false, 0, 0, false, false
+		injecting, owed, got, aborting, writing, finishing := false, 0, 0, 0, false, false
 		do := func(ev Event) {
 			ev.Now = now
 			ev.Records = uint64(r.IntN(2))
@@ -414,9 +414,9 @@ func TestMachineNeverStuck(t *testing.T) {
 					if injecting || owed > 0 || aborting > 0 || writing || finishing {
 						t.Fatalf("seed %d: barrier %d put in too early: %+v", seed, s.ID, before)
 					}
-					injecting, owed = true, tasks
+					injecting, owed, got = true, tasks, 0
 				case ActionAbort:
-					aborting += tasks - owed
+					aborting += got
 				case ActionDiscard:
 					aborting++
 				case ActionWrite:
@@ -442,16 +442,13 @@ func TestMachineNeverStuck(t *testing.T) {
 					injecting = false
 					var err error
 					if owed == tasks && r.IntN(4) == 0 {
-						err = errors.New("no")
+						err, owed = errors.New("no"), 0
 					}
 					do(Event{Kind: EventInjected, Err: err})
-					if err != nil {
-						owed = 0
-					}
 				}
 			case 3:
 				if owed > 0 {
-					owed--
+					owed, got = owed-1, got+1
 					do(Event{Kind: EventDelivered})
 				}
 			case 4:
