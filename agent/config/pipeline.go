@@ -149,7 +149,7 @@ func checkRestart(r *reader, n *node, v *Restart) {
 }
 
 var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, list: []*setting{
-	set("start", choiceKind{words: []string{"latest", "earliest"}}, func(p *Pipeline) *string { return &p.Start },
+	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
 		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
 	set("checkpoint", checkpointObject, func(p *Pipeline) *Checkpoint { return &p.Checkpoint }, "Checkpoints."),
 	set("state", stateObject, func(p *Pipeline) *State { return &p.State }, "State of the steps."),

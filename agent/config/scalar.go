@@ -148,6 +148,9 @@ func (k intKind) schema() map[string]any {
 }
 
 func between[N int | int64 | float64](least, most, unlimited N) string {
+	if least == most {
+		return fmt.Sprintf("of %v, the only value", least)
+	}
 	if most >= unlimited {
 		return fmt.Sprintf("of at least %v", least)
 	}

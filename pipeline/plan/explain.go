@@ -96,7 +96,8 @@ func ms(n int64) string { return (time.Duration(n) * time.Millisecond).String() 
 func (s *Sink) targetText() string {
 	switch {
 	case s.Spec.HTTP != nil:
-		return "http " + s.Spec.HTTP.URL.Value
+		url, _, _ := strings.Cut(s.Spec.HTTP.URL.Value, "?") // a query may hold a key
+		return "http " + url
 	case s.Spec.File != nil:
 		return "file " + s.Spec.File.Path.Value
 	}
