@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/weirstream/weir/pipeline"
@@ -9,7 +10,7 @@ import (
 )
 
 // Compile checks a pipeline and makes its graph. It finds every problem that it can, not the first alone; the graph is nil
-// when there is one. Warnings are what works but not as one may think. It does no I/O and keeps nothing.
+// when there is one, or when the spec lacks something that its reader has told of. Warnings are what works but not as one may think. It does no I/O and keeps nothing.
 func Compile(spec *Spec) (graph *Graph, problems, warnings Problems) {
 	c := &compiler{spec: spec, origins: make([]*origin, len(spec.Sources)), out: map[[2]int]*edge{}}
 	c.resolve()
@@ -22,7 +23,7 @@ func Compile(spec *Spec) (graph *Graph, problems, warnings Problems) {
 			c.sink(i)
 		}
 	}
-	if len(c.problems) > 0 {
+	if len(c.problems) > 0 || slices.Contains(c.steps, nil) || slices.Contains(c.sinks, nil) {
 		return nil, c.problems.Sorted(), c.warnings.Sorted()
 	}
 	g := c.finish()
