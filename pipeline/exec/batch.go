@@ -54,7 +54,7 @@ type reader struct {
 	rowsMax  int
 	number   uint64
 	position pipeline.Position
-	seen     func(pipeline.Position)
+	seen     func(*Input)
 }
 
 // run reads until ctx ends, the journal fails, or a finite journal (replay) ends with io.EOF.
@@ -140,7 +140,7 @@ func (r *reader) cut(ctx context.Context, b *pipeline.Block) error {
 		if err := r.send(ctx, envelope{input: in}); err != nil {
 			return err
 		}
-		r.seen(in.Last)
+		r.seen(in)
 	}
 	return nil
 }

@@ -29,8 +29,8 @@ type Options struct {
 	Sink func(uid string) (pipeline.ResultSink, error)
 	// Deliver takes what tasks freeze at barriers.
 	Deliver func(pipeline.TaskSnapshot)
-	// Handled is called, from the reader, with each position that was cut into a batch. Optional.
-	Handled func(pipeline.Position)
+	// Handled is called, from the reader, with the number of records of each batch that was handed on. Optional.
+	Handled func(records int)
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
 	Logger    *slog.Logger
@@ -62,7 +62,7 @@ func New(o Options) (*Pipeline, error) {
 		o.BatchRows = BatchRowsDefault
 	}
 	if o.Handled == nil {
-		o.Handled = func(pipeline.Position) {}
+		o.Handled = func(int) {}
 	}
 	p := &Pipeline{options: o, requests: make(chan request), ended: make(chan struct{})}
 	start := o.Start
@@ -77,9 +77,9 @@ func New(o Options) (*Pipeline, error) {
 	if err := p.restore(); err != nil {
 		return nil, err
 	}
-	p.reader = &reader{outputs: readers, requests: p.requests, rowsMax: o.BatchRows, position: start, seen: func(pos pipeline.Position) {
-		p.position.Store(uint64(pos))
-		o.Handled(pos)
+	p.reader = &reader{outputs: readers, requests: p.requests, rowsMax: o.BatchRows, position: start, seen: func(in *Input) {
+		p.position.Store(uint64(in.Last))
+		o.Handled(len(in.Entries))
 	}}
 	return p, nil
 }

@@ -62,9 +62,9 @@ func newSource(p *plan.Source) *source {
 func (s *source) run(in *Input) {
 	s.out.Reset()
 	marks := s.output.marks[:0]
-	if s.resumed { // steps learn the watermark of the checkpoint before the first row
+	if s.resumed { // steps learn the watermark of the checkpoint before the first row, in a drain (which lies After First-1) too
 		s.resumed = false
-		marks = append(marks, pipeline.Mark{Pos: in.First - 1, Phase: pipeline.After, Idle: s.clock.idle, Watermark: s.clock.watermark})
+		marks = append(marks, pipeline.Mark{Pos: in.First - 1, Phase: pipeline.During, Idle: s.clock.idle, Watermark: s.clock.watermark})
 	}
 	ti := 0
 	for i := range in.Entries {

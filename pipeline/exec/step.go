@@ -22,6 +22,9 @@ type step struct {
 	saved    pipeline.Counters
 	heads    []int
 	stamp    pipeline.Stamp
+	// ticked is the elapsed time up to which timers have fired. Batches and restarts repeat a stamp; only the first record
+	// of a stamp fires timers, else the results would depend on the cuts.
+	ticked int64
 	// watermark is the step's event time now; it is rebuilt from the marks, which start from the sources' state.
 	watermark int64
 }
@@ -30,7 +33,7 @@ func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
 	s := &step{
 		uid: uid, op: op, timeless: pipeline.IsTimeless(op), inputs: make([]*edge, inputs),
 		out: pipeline.NewOut(uid, ports), outputs: make([]edge, ports), heads: make([]int, inputs),
-		watermark: pipeline.MinWatermark,
+		watermark: pipeline.MinWatermark, ticked: -1,
 	}
 	if inputs > 1 {
 		s.merge = newMerger(inputs)
@@ -125,7 +128,10 @@ func (s *step) advance(ticks []pipeline.Tick, marks []pipeline.Mark, ti, mi int,
 
 func (s *step) tick(t pipeline.Tick) {
 	s.stamp, s.out.Now = t.Stamp, t.Stamp
-	s.elapsed(t.Pos, t.Stamp)
+	if t.Stamp.Elapsed > s.ticked {
+		s.ticked = t.Stamp.Elapsed
+		s.elapsed(t.Pos, t.Stamp)
+	}
 	for _, table := range s.tables {
 		table.SetNow(t.Stamp.Elapsed)
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/weirstream/weir/pipeline/state"
 )
 
-// ledgerBytes: five counters, the merge's watermark and idle flag. See FORMAT.md.
-const ledgerBytes = 5*8 + 8 + 1
+// ledgerBytes: five counters, the merge's watermark, the elapsed time of the last tick + 1 while timers wait (else 0), the
+// merge's idle flag. See FORMAT.md.
+const ledgerBytes = 5*8 + 8 + 8 + 1
 
 // ledgerTable holds what the engine itself keeps of a step: its counters and, with several inputs, the merged watermark,
 // which never goes back and therefore cannot be told from the inputs alone.
@@ -56,8 +57,11 @@ func (s *step) ledger() (b [ledgerBytes]byte) {
 	if s.merge != nil {
 		binary.LittleEndian.PutUint64(b[40:], uint64(s.merge.last))
 		if s.merge.idle {
-			b[48] = 1
+			b[56] = 1
 		}
+	}
+	if due, _ := s.op.Timers(); due != pipeline.NoDeadline {
+		binary.LittleEndian.PutUint64(b[48:], uint64(s.ticked)+1)
 	}
 	return b
 }
@@ -91,8 +95,9 @@ func (s *step) loadLedger() error {
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	s.out.Counters = pipeline.Counters{In: at(0), Emitted: at(1), Late: at(2), Dropped: at(3), Dead: at(4)}
 	if s.merge != nil {
-		s.merge.last, s.merge.idle, s.merge.announce = int64(at(5)), b[48] == 1, true
+		s.merge.last, s.merge.idle, s.merge.announce = int64(at(5)), b[56] == 1, true
 	}
+	s.ticked = int64(at(6)) - 1
 	return nil
 }
 

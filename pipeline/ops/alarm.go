@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/state"
 )
 
@@ -15,12 +16,12 @@ const (
 
 // AlarmConfig sets up an alarm. Raise and Clear give a bool or null; null says nothing and changes nothing.
 type AlarmConfig struct {
-	Key    []int // slots
-	Value  Expr  // what is reported with a transition; nil: null
-	Raise  Expr
-	Clear  Expr  // nil: the alarm clears when Raise is false
-	HoldNs int64 // elapsed ns for which Raise must hold before the alarm raises; 0: at once
-	Latch  bool  // needs Clear, and a row that clears must not raise as well
+	Key    []int         // slots
+	Value  *expr.Program // what is reported with a transition; nil: null
+	Raise  *expr.Program
+	Clear  *expr.Program // nil: the alarm clears when Raise is false
+	HoldNs int64         // elapsed ns for which Raise must hold before the alarm raises; 0: at once
+	Latch  bool          // needs Clear, and a row that clears must not raise as well
 	// The rows that come out: Width slots, the key columns in KeyOut (-1 leaves one out), then transition and value.
 	Width                     int
 	KeyOut                    []int
@@ -198,7 +199,7 @@ func not(v verdict) verdict {
 }
 
 // condition evaluates raise or clear; ok is false when the row was refused.
-func (a *Alarm) condition(e Expr, what string, r *pipeline.Row, out *pipeline.Out) (verdict, bool) {
+func (a *Alarm) condition(e *expr.Program, what string, r *pipeline.Row, out *pipeline.Out) (verdict, bool) {
 	switch v := e.Eval(r.Slots); {
 	case v.Kind == pipeline.Bool && v.Bool():
 		return yes, true

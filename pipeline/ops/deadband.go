@@ -6,16 +6,17 @@ import (
 	"math"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/state"
 )
 
 // DeadbandConfig sets up a deadband.
 type DeadbandConfig struct {
-	Key       []int   // slots; null is a key like any other
-	Value     Expr    // the number to watch
-	Threshold float64 // a value passes when it differs by more than this from the last one passed
-	MaxKeys   int     // 0: no limit
-	TTL       int64   // elapsed ns since a value passed, after which the next one passes whatever it is; 0: never
+	Key       []int         // slots; null is a key like any other
+	Value     *expr.Program // the number to watch
+	Threshold float64       // a value passes when it differs by more than this from the last one passed
+	MaxKeys   int           // 0: no limit
+	TTL       int64         // elapsed ns since a value passed, after which the next one passes whatever it is; 0: never
 }
 
 // Validate names the field that is wrong.

@@ -5,14 +5,15 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/state"
 )
 
 // DedupConfig sets up a dedup.
 type DedupConfig struct {
-	Key     []Expr // what makes two rows copies of each other
-	TTL     int64  // elapsed ns since the first copy, after which the next one counts as new; 0: never
-	MaxKeys int    // 0: no limit
+	Key     []*expr.Program // what makes two rows copies of each other
+	TTL     int64           // elapsed ns since the first copy, after which the next one counts as new; 0: never
+	MaxKeys int             // 0: no limit
 }
 
 // Validate names the field that is wrong.

@@ -8,10 +8,3 @@
 // A row that cannot be judged, because an expression failed or a limit is reached, becomes a dead letter and leaves the
 // state as it was. docs/operators.md says the same for users.
 package ops
-
-import "github.com/weirstream/weir/pipeline"
-
-// Expr is a compiled expression: pipeline/expr's *Program. It gives the value for a row, of kind Error when it failed.
-type Expr interface {
-	Eval(slots []pipeline.Value) pipeline.Value
-}

@@ -1,30 +1,29 @@
 package ops
 
-import "github.com/weirstream/weir/pipeline"
+import (
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
+)
 
 // Filter passes the rows whose predicate is true. Null is not true. A predicate that fails, or is neither bool nor
 // null, refuses the row.
 type Filter struct {
 	pipeline.Stateless
-	pred Expr
+	pred *expr.Program
 }
 
 // NewFilter makes a filter.
-func NewFilter(pred Expr) *Filter { return &Filter{pred: pred} }
+func NewFilter(pred *expr.Program) *Filter { return &Filter{pred: pred} }
 
 // Process implements pipeline.Operator.
 func (f *Filter) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
-	switch v := f.pred.Eval(r.Slots); v.Kind {
-	case pipeline.Bool:
-		if v.Bool() {
-			out.Forward(0, r)
-			return
-		}
-		out.Counters.Dropped++
-	case pipeline.Null:
-		out.Counters.Dropped++
+	switch ok, failure := f.pred.True(r.Slots); {
+	case ok:
+		out.Forward(0, r)
+	case failure != "":
+		out.Refuse(reasonExpression, "filter: "+failure, r)
 	default:
-		refuseValue(out, r, "filter", v)
+		out.Counters.Dropped++
 	}
 }
 

@@ -1,11 +1,14 @@
 package ops
 
-import "github.com/weirstream/weir/pipeline"
+import (
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
+)
 
 // Column computes one field of a new row.
 type Column struct {
 	Slot int
-	Prog Expr
+	Prog *expr.Program
 }
 
 // Select makes a new row of computed columns for each row. The event time stays. A row with a column that fails is

@@ -26,8 +26,9 @@ type Config struct {
 	OutOfOrdernessMs int64
 	// Between is asked behind each record what happens before the next; nil: nothing.
 	Between func(record int) Checkpoint
-	// EarlyWatermark is the planted fault "the watermark is applied before the row that moves it".
-	EarlyWatermark bool
+	// EarlyWatermark is the planted fault "the watermark of a batch is applied before its rows": the rows per batch. (Applied
+	// before the one row that moves it, a watermark changes nothing: that row lies at or behind it.)
+	EarlyWatermark int
 }
 
 // Checkpoint is what happens between two records.
@@ -83,6 +84,11 @@ func Run(c Config, records []Record) (Result, error) {
 	}
 	done := 0 // Between is asked once per record, however often a crash repeats it
 	for i := 0; i < len(records); i++ {
+		if n := c.EarlyWatermark; n > 0 && i%n == 0 {
+			for j := i; j < min(i+n, len(records)); j++ {
+				r.moveWatermark(pipeline.Position(i+1), records[j].Time)
+			}
+		}
 		r.feed(pipeline.Position(i+1), &records[i])
 		if c.Between == nil || i < done {
 			continue
@@ -103,9 +109,6 @@ func Run(c Config, records []Record) (Result, error) {
 func (r *run) feed(pos pipeline.Position, rec *Record) {
 	r.tick(pos, rec.Elapsed)
 	row := pipeline.Row{At: pipeline.At{Pos: pos, Phase: pipeline.During}, Time: rec.Time, Slots: rec.Slots}
-	if r.c.EarlyWatermark {
-		r.moveWatermark(pos, rec.Time)
-	}
 	r.out.At = row.At
 	r.out.Counters.In++
 	r.op.Process(rec.Input, &row, r.out)

@@ -5,8 +5,6 @@ import (
 	"reflect"
 
 	"pgregory.net/rapid"
-
-	"github.com/weirstream/weir/pipeline"
 )
 
 // ReplayEquality runs the records once through, then with checkpoints, aborts, restores and crashes wherever t draws
@@ -48,31 +46,4 @@ func Diff(want, got Result) string {
 		return fmt.Sprintf("counters: want %+v, got %+v", want.Counters, got.Counters)
 	}
 	return ""
-}
-
-// Slot is an expression: the value of a slot.
-type Slot int
-
-// Eval implements the Expr of pipeline/ops and pipeline/window.
-func (s Slot) Eval(slots []pipeline.Value) pipeline.Value { return slots[s] }
-
-// Func is an expression: any function of the slots.
-type Func func(slots []pipeline.Value) pipeline.Value
-
-// Eval implements the Expr of pipeline/ops and pipeline/window.
-func (f Func) Eval(slots []pipeline.Value) pipeline.Value { return f(slots) }
-
-// Number is an expression: f of a slot's number; null when the slot is null, an error when it is no number.
-func Number(slot int, f func(float64) bool) Func {
-	return func(slots []pipeline.Value) pipeline.Value {
-		v := slots[slot]
-		if v.IsNull() {
-			return v
-		}
-		n, ok := v.AsFloat()
-		if !ok {
-			return pipeline.ErrorValue("not a number")
-		}
-		return pipeline.BoolValue(f(n))
-	}
 }

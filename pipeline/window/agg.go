@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/state"
 )
 
@@ -52,30 +53,50 @@ func (k AggKind) String() string {
 // Agg is one aggregate of a window: Kind over Arg, its result in Slot of the rows that come out. CountRows has no Arg.
 type Agg struct {
 	Kind AggKind
-	Arg  Expr
+	Arg  *expr.Program
 	Slot int
 }
 
 // accumulators are the aggregates of an operator, laid out one behind the other in an entry (FORMAT.md).
 type accumulators struct {
-	aggs  []Agg
-	at    []int // where each begins in an entry
-	size  int   // of an entry
+	aggs  []accumulator
+	args  []*expr.Program // each once, however many aggregates have it
+	size  int             // of an entry
 	texts *state.Table
 	// sumWraps is the planted fault "sum wraps like int64". Only tests set it.
 	sumWraps bool
+}
+
+// accumulator is one aggregate: where it begins in an entry, and which of the arguments it takes.
+type accumulator struct {
+	kind    AggKind
+	at, arg int
 }
 
 // firingsBytes is the head of an entry: how often the window fired for the key, uint32.
 const firingsBytes = 4
 
 func newAccumulators(aggs []Agg) accumulators {
-	s := accumulators{aggs: aggs, size: firingsBytes}
+	s := accumulators{size: firingsBytes}
 	for _, a := range aggs {
-		s.at = append(s.at, s.size)
+		s.aggs = append(s.aggs, accumulator{kind: a.Kind, at: s.size, arg: s.argument(a)})
 		s.size += accBytes(a.Kind)
 	}
 	return s
+}
+
+// argument gives the place of an aggregate's argument. Programs with equal text mean the same.
+func (s *accumulators) argument(a Agg) int {
+	if a.Kind == CountRows {
+		return 0
+	}
+	for i, have := range s.args {
+		if have.String() == a.Arg.String() {
+			return i
+		}
+	}
+	s.args = append(s.args, a.Arg)
+	return len(s.args) - 1
 }
 
 func accBytes(k AggKind) int {
@@ -89,21 +110,22 @@ func accBytes(k AggKind) int {
 	}
 }
 
-// arguments evaluates what a row adds to each aggregate. When one cannot be used, refusal says why.
+// arguments evaluates what a row adds. When it cannot be used, refusal says why.
 func (s *accumulators) arguments(slots []pipeline.Value, args []pipeline.Value) (refusal string) {
+	for i, arg := range s.args {
+		args[i] = arg.Eval(slots)
+	}
 	for i := range s.aggs {
 		a := &s.aggs[i]
-		if a.Kind == CountRows {
+		if a.kind == CountRows {
 			continue
 		}
-		v := a.Arg.Eval(slots)
-		switch {
+		switch v := &args[a.arg]; {
 		case v.Kind == pipeline.Error:
-			return a.Kind.String() + ": " + v.Str
-		case (a.Kind == Sum || a.Kind == Avg) && !v.IsNumber() && !v.IsNull():
-			return a.Kind.String() + ": found a " + v.Kind.String() + ", want a number"
+			return a.kind.String() + ": " + v.Str
+		case (a.kind == Sum || a.kind == Avg) && !v.IsNumber() && !v.IsNull():
+			return a.kind.String() + ": found a " + v.Kind.String() + ", want a number"
 		}
-		args[i] = v
 	}
 	return ""
 }
@@ -111,18 +133,21 @@ func (s *accumulators) arguments(slots []pipeline.Value, args []pipeline.Value) 
 // add counts the arguments of a row in. entry is the writable entry of key.
 func (s *accumulators) add(key, entry []byte, args []pipeline.Value) {
 	for i := range s.aggs {
-		acc, v := entry[s.at[i]:], args[i]
-		kind := s.aggs[i].Kind
+		a := &s.aggs[i]
+		acc := entry[a.at:]
+		if a.kind == CountRows {
+			increment(acc)
+			continue
+		}
+		v := args[a.arg]
 		switch {
-		case kind == CountRows:
+		case v.Kind == pipeline.Null:
+		case a.kind == Count:
 			increment(acc)
-		case v.IsNull():
-		case kind == Count:
-			increment(acc)
-		case kind == Sum || kind == Avg:
+		case a.kind <= Avg:
 			addToSum(acc, v)
 		default:
-			s.pick(kind, i, key, acc, v)
+			s.pick(a.kind, i, key, acc, v)
 		}
 	}
 }
@@ -133,8 +158,8 @@ func increment(acc []byte) {
 
 // result gives the value of one aggregate; of kind Error when it does not fit.
 func (s *accumulators) result(i int, key, entry []byte, out *pipeline.Out) pipeline.Value {
-	acc := entry[s.at[i]:]
-	switch kind := s.aggs[i].Kind; kind {
+	acc := entry[s.aggs[i].at:]
+	switch s.aggs[i].kind {
 	case CountRows, Count:
 		return pipeline.UintValue(binary.LittleEndian.Uint64(acc))
 	case Sum:

@@ -9,10 +9,3 @@
 // of open windows is rebuilt from them in Restored. After a restore the engine repeats the watermark of the checkpoint
 // before the first row.
 package window
-
-import "github.com/weirstream/weir/pipeline"
-
-// Expr is a compiled expression: pipeline/expr's *Program. It gives the value for a row, of kind Error when it failed.
-type Expr interface {
-	Eval(slots []pipeline.Value) pipeline.Value
-}

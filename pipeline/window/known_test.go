@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
 	"github.com/weirstream/weir/pipeline/ops"
 	"github.com/weirstream/weir/pipeline/optest"
 	"github.com/weirstream/weir/pipeline/window"
@@ -28,7 +29,7 @@ const (
 )
 
 func tumbling(size, lateness time.Duration) window.TumblingConfig {
-	value := optest.Slot(optest.SlotValue)
+	value := optest.Expr("value")
 	return window.TumblingConfig{
 		Key: []int{optest.SlotKey}, SizeMs: size.Milliseconds(), LatenessMs: lateness.Milliseconds(),
 		Aggs: []window.Agg{
@@ -45,7 +46,7 @@ func accepted(t testing.TB, set string) []optest.Record {
 	records := optest.Arrivals(t, set)
 	result, err := optest.Run(optest.Config{Ports: 1, New: func() pipeline.Operator {
 		return ops.NewDedup(ops.DedupConfig{
-			Key: []ops.Expr{optest.Slot(optest.SlotTopic), optest.Slot(optest.SlotSeq)}, TTL: int64(31 * time.Minute),
+			Key: []*expr.Program{optest.Expr("topic"), optest.Expr("seq")}, TTL: int64(31 * time.Minute),
 		})
 	}}, records)
 	if err != nil {
@@ -131,26 +132,28 @@ func TestLateKnownAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compareDropped(t, result, optest.Expected(t, c.set, c.answer+"_dropped"))
+			if diff := compareDropped(result, optest.Expected(t, c.set, c.answer+"_dropped")); diff != "" {
+				t.Error(diff)
+			}
 			compareFinal(t, result.Ports[0], optest.Expected(t, c.set, c.answer+"_windows"), c.set == "nab-traffic")
 		})
 	}
 }
 
-// compareDropped: n, key, time, value, window start of each late row, in the order of arrival.
-func compareDropped(t *testing.T, result optest.Result, want [][]string) {
-	t.Helper()
+// compareDropped names the first difference: n, key, time, value, window start of each late row, in the order of arrival.
+func compareDropped(result optest.Result, want [][]string) string {
 	late := result.Ports[1]
 	if len(late) != len(want) || result.Counters.Late != uint64(len(want)) {
-		t.Fatalf("%d late rows, counted %d, want %d", len(late), result.Counters.Late, len(want))
+		return fmt.Sprintf("%d late rows, counted %d, want %d", len(late), result.Counters.Late, len(want))
 	}
 	for i, w := range want {
 		r := late[i]
 		got := []string{fmt.Sprint(uint64(r.Pos) - 1), r.Slots[optest.SlotKey].Str, fmt.Sprint(r.Time)}
 		if !slices.Equal(got, w[:3]) || !optest.Same(r.Slots[optest.SlotValue], w[3], 0) {
-			t.Errorf("late row %d is %v %v, want %v", i, got, r.Slots[optest.SlotValue], w)
+			return fmt.Sprintf("late row %d is %v %v, want %v", i, got, r.Slots[optest.SlotValue], w)
 		}
 	}
+	return ""
 }
 
 // compareFinal compares the last firing of each window and the count of its firings. The answers of all but one set list

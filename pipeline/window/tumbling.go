@@ -74,9 +74,10 @@ type fault struct {
 
 // NewTumbling makes a tumbling window from a valid config.
 func NewTumbling(c TumblingConfig) *Tumbling {
+	acc := newAccumulators(c.Aggs)
 	return &Tumbling{
-		c: c, assign: tumbling{size: c.SizeMs, offset: c.OffsetMs}, acc: newAccumulators(c.Aggs),
-		watermark: pipeline.MinWatermark, args: make([]pipeline.Value, len(c.Aggs)),
+		c: c, assign: tumbling{size: c.SizeMs, offset: c.OffsetMs}, acc: acc, args: make([]pipeline.Value, len(acc.args)),
+		watermark: pipeline.MinWatermark,
 	}
 }
 
