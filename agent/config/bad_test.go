@@ -57,3 +57,12 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 }
+
+func glob(tb testing.TB, pattern string) []string {
+	tb.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		tb.Fatalf("%s: %v, %v", pattern, files, err)
+	}
+	return files
+}

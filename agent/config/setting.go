@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,7 +80,7 @@ func plainScalar(text string) scalar {
 	if text == "true" || text == "false" {
 		return scalarBool
 	}
-	if strings.Trim(text, "0123456789") == "" {
+	if strings.Trim(strings.TrimPrefix(text, "-"), "0123456789") == "" {
 		return scalarInt
 	}
 	if strings.Trim(text, "0123456789.") == "" {
@@ -234,6 +235,13 @@ func (o *object[T]) schema() map[string]any {
 			needed = append(needed, s.key)
 		}
 	}
+	if o.rewrite != nil {
+		for name, to := range flinkSettings(o.list) {
+			p := to.setting.schema()
+			p["description"] = "Flink's name of " + strings.TrimPrefix(to.section+"."+to.key, ".") + "."
+			properties[name] = p
+		}
+	}
 	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	if len(needed) > 0 {
 		out["required"] = needed
@@ -247,6 +255,8 @@ func describe(schema map[string]any, s *setting) {
 		switch plainScalar(s.fallback) {
 		case scalarBool:
 			schema["default"] = s.fallback == "true"
+		case scalarInt, scalarFloat:
+			schema["default"] = json.Number(s.fallback)
 		default:
 			schema["default"] = s.fallback
 		}

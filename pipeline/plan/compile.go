@@ -26,6 +26,7 @@ func Compile(spec *Spec) (graph *Graph, problems, warnings Problems) {
 	if len(c.problems) > 0 || slices.Contains(c.steps, nil) || slices.Contains(c.sinks, nil) {
 		return nil, c.problems.Sorted(), c.warnings.Sorted()
 	}
+	c.warnFuture()
 	g := c.finish()
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted(), c.warnings.Sorted()
@@ -216,6 +217,19 @@ func (c *compiler) originOf(i int) *origin {
 		o.source.Idle = &Idle{AfterNs: s.Idle.AfterNs, Advance: s.Idle.Advance}
 	}
 	return o
+}
+
+// warnFuture warns where one stamp from the future would make all that follows late.
+func (c *compiler) warnFuture() {
+	timers := false
+	for _, b := range c.steps {
+		timers = timers || b.kind == KindWindow || b.kind == KindSort
+	}
+	for _, o := range c.origins {
+		if timers && o != nil && o.spec.Time != nil && o.spec.Time.MaxAheadMs == 0 {
+			c.warnings.Add(o.spec.Time.Pos, "", "set max_ahead", "source %s: one record with a time in the future makes all that follow late", o.spec.Name)
+		}
+	}
 }
 
 // time compiles where a source's event time is.

@@ -67,6 +67,9 @@ func explainSource(b *strings.Builder, s *Source) {
 			fmt.Fprintf(b, ", at most %s ahead", ms(s.Time.MaxAheadMs))
 		}
 		b.WriteByte('\n')
+		if s.Idle == nil {
+			b.WriteString("          no idle rule: while nothing arrives its time stands still and windows stay open\n")
+		}
 	}
 	if s.Idle != nil {
 		what := "others wait for it"
