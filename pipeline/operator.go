@@ -36,3 +36,11 @@ func (Stateless) Restored() error        { return nil }
 func (Stateless) Watermark(int64, *Out)  {}
 func (Stateless) Elapsed(Stamp, *Out)    {}
 func (Stateless) Timers() (int64, int64) { return NoDeadline, NoDeadline }
+
+func (Stateless) timeless() {}
+
+// IsTimeless tells whether op embeds Stateless: the engine then spares it the calls that time makes.
+func IsTimeless(op Operator) bool {
+	_, ok := op.(interface{ timeless() })
+	return ok
+}

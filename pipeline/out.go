@@ -19,7 +19,10 @@ type DeadRow struct {
 // Out collects what a step emits during one batch. The engine owns it and sets At before each call into the operator;
 // rows are appended in the order of emission, which is the total order of the step's output.
 type Out struct {
-	At       At
+	At At
+	// Now is the journal's clock at At.Pos: durations and TTL count from it. The engine sets it whenever the clock goes on. A
+	// row of phase Before was made by a timer: for it the deadline (At.Deadline) is the time, see Elapsed.
+	Now      Stamp
 	Counters Counters
 	// Ports are the outputs: 0 is the main one, others as the plan numbers them ("late" is 1 where there is one).
 	Ports [][]Row
@@ -68,6 +71,15 @@ func (o *Out) Emit(port int, time int64, slots []Value) {
 func (o *Out) Forward(port int, r *Row) {
 	o.Counters.Emitted++
 	o.Ports[port] = append(o.Ports[port], Row{At: o.At, Time: r.Time, Slots: r.Slots})
+}
+
+// Elapsed is the elapsed ns at which the row being processed came about: the deadline of the timer that made it, or the
+// stamp of its record.
+func (o *Out) Elapsed() int64 {
+	if o.At.Phase == Before {
+		return o.At.Deadline
+	}
+	return o.Now.Elapsed
 }
 
 // SetDeadline moves the current place to a timer's deadline; the operator calls it before what the timer emits.

@@ -5,8 +5,10 @@ package pipeline
 type Phase uint8
 
 const (
-	// Before: timers whose deadline the position's stamp has reached, and idle sources.
+	// Before: elapsed-time timers whose deadline the position's stamp has reached.
 	Before Phase = iota
+	// Idle: event-time timers that the watermark of idle sources passed as the stamp went on.
+	Idle
 	// During: rows made from the record itself.
 	During
 	// After: event-time timers that the watermark passed because of the record.
@@ -17,7 +19,7 @@ const (
 // the step, key bytes and emission index. See DESIGN.md, "Total order".
 type At struct {
 	Pos      Position
-	Deadline int64 // Before: elapsed ns of the timer; After: event time ms of the timer; During: 0
+	Deadline int64 // Before: elapsed ns of the timer; Idle and After: event time ms of the timer; During: 0
 	Phase    Phase
 }
 
@@ -56,7 +58,7 @@ type Row struct {
 // same place was still judged by the watermark before.
 type Mark struct {
 	Pos       Position
-	Phase     Phase // Before for idle advances, After for those that a record caused
+	Phase     Phase // Idle for advances by elapsed time, After for those that a record caused
 	Idle      bool  // every source behind this edge is idle: a merge leaves the edge out of its minimum
 	Watermark int64
 }

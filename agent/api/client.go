@@ -1,0 +1,124 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
+)
+
+// ErrNotRunning: no agent listens on the socket.
+var ErrNotRunning = errors.New("no agent is running")
+
+// Client talks to a running agent.
+type Client struct {
+	socket string
+	http   *http.Client
+}
+
+// Dial makes a client for a socket. It does not connect yet.
+func Dial(socket string) *Client {
+	t := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	return &Client{socket: socket, http: &http.Client{Transport: t}}
+}
+
+// Status asks for the agent's status.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	return s, c.call(ctx, http.MethodGet, "/v1/status", &s)
+}
+
+// Checkpoints lists the retained checkpoints of a pipeline, oldest first.
+func (c *Client) Checkpoints(ctx context.Context, pipeline string) (l []CheckpointInfo, err error) {
+	return l, c.call(ctx, http.MethodGet, "/v1/pipelines/"+url.PathEscape(pipeline)+"/checkpoints", &l)
+}
+
+// TriggerCheckpoint makes a checkpoint now and waits until it is durable.
+func (c *Client) TriggerCheckpoint(ctx context.Context, pipeline string) (i CheckpointInfo, err error) {
+	return i, c.call(ctx, http.MethodPost, "/v1/pipelines/"+url.PathEscape(pipeline)+"/checkpoints", &i)
+}
+
+// Control stops, starts or restarts a pipeline.
+func (c *Client) Control(ctx context.Context, pipeline, verb string) error {
+	return c.call(ctx, http.MethodPost, "/v1/pipelines/"+url.PathEscape(pipeline)+"/"+verb, nil)
+}
+
+// Metrics copies the metrics in Prometheus text form.
+func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
+	body, err := c.open(ctx, http.MethodGet, "/metrics")
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	_, err = io.Copy(w, body)
+	return err
+}
+
+// DeadLetters calls f for the dead letters of a pipeline behind seq after.
+func (c *Client) DeadLetters(ctx context.Context, pipeline string, after uint64, limit int, f func(DeadLetter) error) error {
+	body, err := c.open(ctx, http.MethodGet, fmt.Sprintf("/v1/pipelines/%s/deadletters?after=%d&limit=%d", url.PathEscape(pipeline), after, limit))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := bufio.NewReader(body)
+	for d := json.NewDecoder(lines); ; {
+		var l DeadLetter
+		if err := d.Decode(&l); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		if err := f(l); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Client) call(ctx context.Context, method, path string, into any) error {
+	body, err := c.open(ctx, method, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if into == nil {
+		return nil
+	}
+	if err := json.NewDecoder(body).Decode(into); err != nil {
+		return fmt.Errorf("read answer of %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://weir"+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("%w behind %s (start it with \"weir run\", or name its config with -c)", ErrNotRunning, c.socket)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask agent: %w", err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	var e struct {
+		Error string `json:"error"`
+	}
+	if json.NewDecoder(resp.Body).Decode(&e) != nil || e.Error == "" {
+		e.Error = resp.Status
+	}
+	return nil, errors.New(e.Error)
+}

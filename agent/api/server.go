@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Agent is what the server asks of the agent.
+type Agent interface {
+	Status() Status
+	Health() error
+	Ready() error
+	WriteMetrics(w io.Writer)
+	TriggerCheckpoint(ctx context.Context, pipeline string) (CheckpointInfo, error)
+	Checkpoints(pipeline string) ([]CheckpointInfo, error)
+	StopPipeline(ctx context.Context, pipeline string) error
+	StartPipeline(ctx context.Context, pipeline string) error
+	RestartPipeline(ctx context.Context, pipeline string) error
+	DeadLetters(pipeline string, after uint64, limit int, f func(seq uint64, letter []byte) error) error
+}
+
+// ErrNotFound is returned by an Agent for a pipeline that the config does not have.
+var ErrNotFound = errors.New("no such pipeline")
+
+// Server serves an Agent on a unix socket.
+type Server struct {
+	agent    Agent
+	listener net.Listener
+	http     *http.Server
+}
+
+// socketMode lets the service's group in.
+const socketMode = 0o660
+
+// Listen binds the socket; a stale one, left by a killed process, is replaced (the caller holds the lock of state_dir, so
+// nobody else can be listening on it).
+func Listen(socket string, agent Agent, logger *slog.Logger) (*Server, error) {
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove stale api socket: %w", err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("listen on api socket: %w", err)
+	}
+	if err := os.Chmod(socket, socketMode); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("set mode of api socket: %w", err)
+	}
+	s := &Server{agent: agent, listener: l}
+	s.http = &http.Server{
+		Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// Run serves until ctx ends, then lets running requests finish for two seconds.
+func (s *Server) Run(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- s.http.Serve(s.listener) }() // ends with Shutdown; waited for below
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve api: %w", err)
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := s.http.Shutdown(stop); err != nil {
+		s.http.Close()
+	}
+	<-done
+	return nil
+}
+
+func (s *Server) routes() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.agent.Status(), nil) })
+	m.HandleFunc("GET /v1/pipelines/{name}/checkpoints", func(w http.ResponseWriter, r *http.Request) {
+		c, err := s.agent.Checkpoints(r.PathValue("name"))
+		answer(w, c, err)
+	})
+	m.HandleFunc("POST /v1/pipelines/{name}/checkpoints", func(w http.ResponseWriter, r *http.Request) {
+		c, err := s.agent.TriggerCheckpoint(r.Context(), r.PathValue("name"))
+		answer(w, c, err)
+	})
+	for verb, do := range map[string]func(context.Context, string) error{
+		"stop": s.agent.StopPipeline, "start": s.agent.StartPipeline, "restart": s.agent.RestartPipeline,
+	} {
+		m.HandleFunc("POST /v1/pipelines/{name}/"+verb, func(w http.ResponseWriter, r *http.Request) {
+			err := do(r.Context(), r.PathValue("name"))
+			answer(w, map[string]string{"pipeline": r.PathValue("name"), "done": verb}, err)
+		})
+	}
+	m.HandleFunc("GET /v1/pipelines/{name}/deadletters", s.deadLetters)
+	m.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		s.agent.WriteMetrics(w)
+	})
+	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.agent.Health()) })
+	m.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.agent.Ready()) })
+	return m
+}
+
+func probe(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	io.WriteString(w, "ok\n")
+}
+
+func answer(w http.ResponseWriter, v any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		code := http.StatusInternalServerError
+		if errors.Is(err, ErrNotFound) {
+			code = http.StatusNotFound
+		}
+		w.WriteHeader(code)
+		v = map[string]string{"error": err.Error()}
+	}
+	json.NewEncoder(w).Encode(v)
+}

@@ -1,0 +1,128 @@
+// Package api is the agent's HTTP interface on a unix socket: status, checkpoints, pipelines, dead letters, metrics, health.
+//
+// It keeps nothing. Whoever may open the socket (mode 0660, owner and group of the service) is admin; there is no TCP
+// listener. Answers are JSON; errors are {"error": "..."} with a status code that says whose fault it was.
+package api
+
+import "time"
+
+// Status is the answer of GET /v1/status.
+type Status struct {
+	Gateway   string           `json:"gateway"`
+	Version   string           `json:"version"`
+	Started   time.Time        `json:"started"`
+	Clock     ClockStatus      `json:"clock"`
+	Journal   JournalStatus    `json:"journal"`
+	Sessions  []SessionStatus  `json:"sessions"`
+	Pipelines []PipelineStatus `json:"pipelines"`
+	// Problems are what an operator should look at now, one sentence each.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// ClockStatus is the stamp that journal frames get now.
+type ClockStatus struct {
+	ElapsedSeconds float64 `json:"elapsed_seconds"`
+	WallMs         int64   `json:"wall_ms"`
+	Trusted        bool    `json:"trusted"`
+}
+
+// JournalStatus tells what the journal holds.
+type JournalStatus struct {
+	First    uint64 `json:"first"`
+	Last     uint64 `json:"last"`
+	Durable  uint64 `json:"durable"`
+	Bytes    int64  `json:"bytes"`
+	BytesMax int64  `json:"bytes_max"`
+	Written  uint64 `json:"bytes_written_total"`
+	Syncs    uint64 `json:"syncs_total"`
+	Full     bool   `json:"full"`
+	Failed   string `json:"failed,omitempty"`
+}
+
+// SessionStatus is one broker session.
+type SessionStatus struct {
+	Name     string            `json:"name"`
+	URL      string            `json:"url"`
+	State    string            `json:"state"`
+	Error    string            `json:"error,omitempty"`
+	Counters map[string]uint64 `json:"counters"`
+}
+
+// PipelineStatus is one pipeline with its ledger.
+type PipelineStatus struct {
+	Name       string           `json:"name"`
+	UUID       string           `json:"uuid"`
+	State      string           `json:"state"` // starting | running | restarting | failed | stopped
+	Error      string           `json:"error,omitempty"`
+	Restarts   uint64           `json:"restarts"`
+	Position   uint64           `json:"position"`
+	Lag        uint64           `json:"lag"` // records in the journal behind Position
+	Checkpoint CheckpointStatus `json:"checkpoint"`
+	Sources    []SourceLedger   `json:"sources"`
+	Steps      []StepLedger     `json:"steps"`
+	Sinks      []SinkLedger     `json:"sinks"`
+	// Balanced tells that the ledger's sums match (see docs/ledger.md); Imbalance says where they do not.
+	Balanced  bool   `json:"balanced"`
+	Imbalance string `json:"imbalance,omitempty"`
+}
+
+// CheckpointStatus is the state of a pipeline's checkpoints.
+type CheckpointStatus struct {
+	ID         uint64  `json:"id"`
+	Position   uint64  `json:"position"`
+	AgeSeconds float64 `json:"age_seconds"`
+	Bytes      int64   `json:"bytes"`
+	DurationMs float64 `json:"duration_ms"`
+	Completed  uint64  `json:"completed_total"`
+	Failed     uint64  `json:"failed_total"`
+	InARow     uint64  `json:"failed_in_a_row"`
+	LastError  string  `json:"last_error,omitempty"`
+}
+
+// SourceLedger: received = rows + tombstones + dead.
+type SourceLedger struct {
+	Name       string `json:"name"`
+	Received   uint64 `json:"received"`
+	Rows       uint64 `json:"rows"`
+	Tombstones uint64 `json:"tombstones"`
+	Dead       uint64 `json:"dead"`
+	Stubs      uint64 `json:"stubs"`
+}
+
+// StepLedger counts what a step took, gave and refused.
+type StepLedger struct {
+	UID     string `json:"uid"`
+	In      uint64 `json:"in"`
+	Emitted uint64 `json:"emitted"`
+	Late    uint64 `json:"late"`
+	Dropped uint64 `json:"dropped"`
+	Dead    uint64 `json:"dead"`
+}
+
+// SinkLedger: emitted = confirmed + pending; rejected and dropped ones are among the confirmed, as gaps.
+type SinkLedger struct {
+	UID         string `json:"uid"`
+	Stream      string `json:"stream"`
+	Commit      string `json:"commit"`
+	Guarantee   string `json:"guarantee"`
+	Generation  uint64 `json:"generation"`
+	Incarnation string `json:"incarnation"`
+	Emitted     uint64 `json:"emitted"`
+	Confirmed   uint64 `json:"confirmed"`
+	Pending     uint64 `json:"pending"`
+	Rejected    uint64 `json:"rejected"`
+	Dropped     uint64 `json:"dropped"`
+	Retries     uint64 `json:"retries"`
+	Divergences uint64 `json:"divergences"`
+	State       string `json:"state"`
+	Error       string `json:"error,omitempty"`
+}
+
+// CheckpointInfo is one retained checkpoint.
+type CheckpointInfo struct {
+	ID       uint64    `json:"id"`
+	Position uint64    `json:"position"`
+	Time     time.Time `json:"time"`
+	Bytes    int64     `json:"bytes"`
+	Kind     string    `json:"kind"`
+}

@@ -1,0 +1,87 @@
+// Command weir is the agent and its tools in one binary.
+//
+// Exit codes: 0 done; 1 it failed; 2 wrong usage or wrong config, nothing was touched; 3 no agent is running; 4 state_dir is in
+// use by another weir process.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirstream/weir/agent"
+	"github.com/weirstream/weir/agent/api"
+)
+
+// The exit codes.
+const (
+	exitFailed     = 1
+	exitUsage      = 2
+	exitNotRunning = 3
+	exitLocked     = 4
+)
+
+// usageError marks errors of the caller: nothing was touched.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := root().ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(exitCode(err))
+}
+
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, api.ErrNotRunning):
+		return exitNotRunning
+	case errors.Is(err, agent.ErrLocked):
+		return exitLocked
+	}
+	return exitFailed
+}
+
+// options are the flags that every command has.
+type options struct {
+	config string
+	output string
+	socket string
+}
+
+func root() *cobra.Command {
+	o := &options{}
+	c := &cobra.Command{
+		Use:   "weir",
+		Short: "Stateful stream processing on the gateway: MQTT in, windows and alarms, exactly once out",
+		Long: `weir reads MQTT, runs stateful pipelines, snapshots them to flash and delivers every result upstream exactly once,
+through kill -9, power cuts, broker restarts and link loss.
+
+Start with "weir check -c weir.yaml", then "weir run -c weir.yaml"; "weir status" shows what it does.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f := c.PersistentFlags()
+	f.StringVarP(&o.config, "config", "c", "/etc/weir/weir.yaml", "config file")
+	f.StringVarP(&o.output, "output", "o", "", "output format: text, json (replay: jsonl, csv)")
+	f.StringVar(&o.socket, "socket", "", "the agent's socket (default: that of the config)")
+	c.AddCommand(
+		runCommand(o), checkCommand(o), replayCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o),
+		deadletterCommand(o), journalCommand(o), fsckCommand(o), schemaCommand(), versionCommand(o),
+	)
+	return c
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirstream/weir/agent/api"
+)
+
+func statusCommand(o *options) *cobra.Command {
+	var watch bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the running agent does: sessions, journal, pipelines, checkpoints, the ledger",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := o.client()
+			if err != nil {
+				return err
+			}
+			for {
+				s, err := client.Status(c.Context())
+				if err != nil {
+					return err
+				}
+				if err := printStatus(c.OutOrStdout(), s, o.output); err != nil || !watch {
+					return err
+				}
+				select {
+				case <-c.Context().Done():
+					return nil
+				case <-time.After(time.Second):
+				}
+			}
+		},
+	}
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "again every second")
+	return c
+}
+
+func printStatus(w io.Writer, s api.Status, format string) error {
+	if format == "json" {
+		return json.NewEncoder(w).Encode(s)
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	trusted := "not trusted"
+	if s.Clock.Trusted {
+		trusted = "trusted"
+	}
+	fmt.Fprintf(t, "gateway %s\tweir %s\tup %s\tclock %s\n", s.Gateway, s.Version, time.Since(s.Started).Round(time.Second), trusted)
+	state := "ok"
+	if s.Journal.Full {
+		state = "FULL: nothing is acknowledged until space is free"
+	}
+	if s.Journal.Failed != "" {
+		state = "FAILED: " + s.Journal.Failed
+	}
+	fmt.Fprintf(t, "journal\trecords %d..%d\tdurable %d\t%d of %d MiB\t%s\n", s.Journal.First, s.Journal.Last, s.Journal.Durable,
+		s.Journal.Bytes>>20, s.Journal.BytesMax>>20, state)
+	for _, b := range s.Sessions {
+		fmt.Fprintf(t, "broker %s\t%s\t%s\t%s\n", b.Name, b.URL, b.State, b.Error)
+	}
+	for i := range s.Pipelines {
+		printPipeline(t, &s.Pipelines[i])
+	}
+	for _, p := range s.Problems {
+		fmt.Fprintf(t, "! %s\n", p)
+	}
+	return t.Flush()
+}
+
+func printPipeline(t io.Writer, p *api.PipelineStatus) {
+	fmt.Fprintf(t, "\npipeline %s\t%s\tposition %d\tlag %d\trestarts %d\n", p.Name, strings.ToUpper(p.State), p.Position, p.Lag, p.Restarts)
+	if p.Error != "" {
+		fmt.Fprintf(t, "  error\t%s\n", p.Error)
+	}
+	c := p.Checkpoint
+	fmt.Fprintf(t, "  checkpoint\t%d\tat %d\t%.1f s old\t%d bytes\t%d done, %d failed\n", c.ID, c.Position, c.AgeSeconds, c.Bytes, c.Completed, c.Failed)
+	if c.LastError != "" {
+		fmt.Fprintf(t, "  \tlast failure: %s\n", c.LastError)
+	}
+	for _, s := range p.Sources {
+		fmt.Fprintf(t, "  source %s\treceived %d\trows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Rows, s.Tombstones, s.Dead)
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(t, "  step %s\tin %d\tout %d\tlate %d\tdropped %d\tdead %d\n", s.UID, s.In, s.Emitted, s.Late, s.Dropped, s.Dead)
+	}
+	for _, s := range p.Sinks {
+		fmt.Fprintf(t, "  sink %s\temitted %d\tconfirmed %d\tpending %d\trejected %d\tdropped %d\t%s, %s, %s %s\n",
+			s.UID, s.Emitted, s.Confirmed, s.Pending, s.Rejected, s.Dropped, s.Commit, s.Guarantee, s.State, s.Error)
+	}
+	if p.Balanced {
+		fmt.Fprintf(t, "  ledger\tbalanced\n")
+	} else {
+		fmt.Fprintf(t, "  ledger\tNOT balanced: %s\n", p.Imbalance)
+	}
+}

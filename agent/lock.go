@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked: another process works on the same state_dir.
+var ErrLocked = errors.New("state_dir is in use by another weir process")
+
+// Lock holds state_dir for this process. The kernel drops it when the process dies, however it dies.
+type Lock struct{ file *os.File }
+
+// LockStateDir creates state_dir when missing and takes its lock. ErrLocked names the holder's process id.
+func LockStateDir(dir string) (*Lock, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("create state_dir: %w", err)
+	}
+	name := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		holder, _ := os.ReadFile(name) // only for the message
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w: %s is held by process %s; stop it first", ErrLocked, dir, strings.TrimSpace(string(holder)))
+		}
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	if err := f.Truncate(0); err == nil {
+		fmt.Fprintf(f, "%d\n", os.Getpid()) // for people; the lock itself is the kernel's
+	}
+	return &Lock{file: f}, nil
+}
+
+// Close frees the lock.
+func (l *Lock) Close() error { return l.file.Close() }

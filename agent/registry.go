@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/weirstream/weir/store/disk"
+)
+
+// Registry maps pipeline names to the UUIDs that name their state: a pipeline that was deleted and made anew under the same
+// name gets a new UUID and never inherits state. File state_dir/pipelines.json, replaced atomically.
+type Registry struct {
+	fs        disk.FS
+	file      string
+	Gateway   string            `json:"gateway"`
+	Pipelines map[string]string `json:"pipelines"`
+	// Retired are pipelines that left the config; their state stays until `weir pipeline forget`.
+	Retired []RetiredPipeline `json:"retired,omitempty"`
+}
+
+// RetiredPipeline is a pipeline that is not in the config any more.
+type RetiredPipeline struct {
+	Name string `json:"name"`
+	UUID string `json:"uuid"`
+}
+
+// OpenRegistry reads the registry of a state_dir; a missing file is an empty registry, a damaged one is an error: guessing
+// would give pipelines a new identity.
+func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
+	r := &Registry{fs: fsys, file: filepath.Join(stateDir, "pipelines.json"), Pipelines: map[string]string{}}
+	b, err := os.ReadFile(r.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read registry: %w", err)
+	}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("read registry %s: %w; the file names the pipelines' state directories under pipelines/: restore it from a backup, or move it away to start every pipeline with empty state", r.file, err)
+	}
+	if r.Pipelines == nil {
+		r.Pipelines = map[string]string{}
+	}
+	return r, nil
+}
+
+// Adopt gives each name of the config its UUID, retires names that are gone, and writes the file when something changed. Durable on return.
+func (r *Registry) Adopt(names []string) error {
+	changed := false
+	wanted := map[string]bool{}
+	for _, n := range names {
+		wanted[n] = true
+		if _, ok := r.Pipelines[n]; !ok {
+			r.Pipelines[n] = newUUID()
+			changed = true
+		}
+	}
+	for n, id := range r.Pipelines {
+		if !wanted[n] {
+			r.Retired = append(r.Retired, RetiredPipeline{Name: n, UUID: id})
+			delete(r.Pipelines, n)
+			changed = true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode registry: %w", err)
+	}
+	if err := disk.WriteFileAtomic(r.fs, r.file, append(b, '\n')); err != nil {
+		return fmt.Errorf("write registry: %w", err)
+	}
+	return nil
+}
+
+// newUUID makes a random UUID (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}

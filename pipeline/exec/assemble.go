@@ -1,0 +1,196 @@
+package exec
+
+import (
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/state"
+)
+
+// place says where the output of a source or step is made.
+type place struct {
+	task int
+	port func(port int) *edge
+}
+
+// assembly is the work of New: it joins the parts of a graph with pointers and channels.
+type assembly struct {
+	p       *Pipeline
+	graph   *plan.Graph
+	sources map[int]place
+	steps   map[int]place
+	// imported[task][ref] is the local copy of a crossing edge.
+	imported []map[plan.Ref]*edge
+	// wanted[from][to] are the refs that cross, in the order of first use.
+	wanted map[[2]int][]plan.Ref
+}
+
+// assemble makes the tasks and gives the channels that the reader feeds: one per task that has a source.
+func (p *Pipeline) assemble() ([]chan<- envelope, error) {
+	g := p.options.Graph
+	a := &assembly{p: p, graph: g, sources: map[int]place{}, steps: map[int]place{}, wanted: map[[2]int][]plan.Ref{}}
+	order := stepOrder(g)
+	for ti := range g.Tasks {
+		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver}
+		p.tasks = append(p.tasks, t)
+		a.imported = append(a.imported, map[plan.Ref]*edge{})
+		if err := a.fill(ti, t); err != nil {
+			return nil, err
+		}
+	}
+	last := p.tasks[len(p.tasks)-1]
+	target, err := p.options.Sink(DeadSink)
+	if err != nil {
+		return nil, fmt.Errorf("open dead letters: %w", err)
+	}
+	last.dead = &deadSink{sink{uid: DeadSink, target: target, mark: pipeline.SinkMark{UID: DeadSink, Generation: p.options.Generation}}}
+	return a.connect(), nil
+}
+
+// stepOrder numbers everything that can refuse a row: sources, steps, sinks.
+func stepOrder(g *plan.Graph) map[string]int {
+	order := map[string]int{}
+	for _, s := range g.Sources {
+		order["$source/"+s.Name] = len(order)
+	}
+	for _, s := range g.Steps {
+		order[s.UID] = len(order)
+	}
+	for _, s := range g.Sinks {
+		order[s.UID] = len(order)
+	}
+	return order
+}
+
+func (a *assembly) fill(ti int, t *task) error {
+	spec := a.graph.Tasks[ti]
+	for _, i := range spec.Sources {
+		s := newSource(a.graph.Sources[i])
+		s.table = state.New(s.spec())
+		t.sources = append(t.sources, s)
+		a.sources[i] = place{task: ti, port: func(int) *edge { return &s.output }}
+	}
+	for _, i := range spec.Steps {
+		g := a.graph.Steps[i]
+		s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
+		if err := s.open(); err != nil {
+			return err
+		}
+		for n, ref := range g.Inputs {
+			s.inputs[n] = a.edge(ti, ref)
+		}
+		t.steps = append(t.steps, s)
+		a.steps[i] = place{task: ti, port: func(port int) *edge { return &s.outputs[port] }}
+	}
+	for _, i := range spec.Sinks {
+		g := a.graph.Sinks[i]
+		target, err := a.p.options.Sink(g.UID)
+		if err != nil {
+			return fmt.Errorf("open sink %s: %w", g.UID, err)
+		}
+		t.sinks = append(t.sinks, &sink{
+			uid: g.UID, columns: g.Columns, whole: g.Whole, input: a.edge(ti, g.From), target: target,
+			mark: pipeline.SinkMark{UID: g.UID, Generation: a.p.options.Generation},
+		})
+	}
+	return nil
+}
+
+// edge gives the address of an edge as task ti sees it: the producer's own, or a local copy when it crosses.
+func (a *assembly) edge(ti int, ref plan.Ref) *edge {
+	from := a.sources[ref.Source]
+	if ref.Step >= 0 {
+		from = a.steps[ref.Step]
+	} else {
+		ref.Port = 0
+	}
+	if from.port == nil {
+		panic(fmt.Sprintf("BUG: task %d reads %+v before it is made", ti, ref))
+	}
+	if from.task == ti {
+		return from.port(ref.Port)
+	}
+	if e, ok := a.imported[ti][ref]; ok {
+		return e
+	}
+	pair := [2]int{from.task, ti}
+	a.wanted[pair] = append(a.wanted[pair], ref)
+	e := &edge{}
+	a.imported[ti][ref] = e
+	return e
+}
+
+// connect makes the channels. The last task hears from every other one, so that it gets all dead letters.
+func (a *assembly) connect() (readers []chan<- envelope) {
+	tasks := a.p.tasks
+	for ti, t := range tasks {
+		if len(t.sources) > 0 {
+			ch := make(chan envelope, channelDepth)
+			readers = append(readers, ch)
+			t.inputs = append(t.inputs, ch)
+			t.imports = append(t.imports, nil)
+		}
+		for from := range ti {
+			refs := a.wanted[[2]int{from, ti}]
+			if len(refs) == 0 && ti != len(tasks)-1 {
+				continue
+			}
+			a.join(tasks[from], t, ti, refs)
+		}
+	}
+	return readers
+}
+
+func (a *assembly) join(from, to *task, ti int, refs []plan.Ref) {
+	ch := make(chan envelope, channelDepth)
+	var exports, imports []*edge
+	for _, ref := range refs {
+		made := a.sources[ref.Source]
+		if ref.Step >= 0 {
+			made = a.steps[ref.Step]
+		}
+		exports = append(exports, made.port(ref.Port))
+		imports = append(imports, a.imported[ti][ref])
+	}
+	from.outputs = append(from.outputs, ch)
+	from.exports = append(from.exports, exports)
+	from.toLast = append(from.toLast, ti == len(a.p.tasks)-1)
+	to.inputs = append(to.inputs, ch)
+	to.imports = append(to.imports, imports)
+}
+
+// restore fills every table and mark from the checkpoint, or starts empty.
+func (p *Pipeline) restore() error {
+	from := p.options.Restore
+	marks := map[string]pipeline.SinkMark{}
+	if from != nil {
+		for _, m := range from.Sinks() {
+			marks[m.UID] = m
+		}
+	}
+	for _, t := range p.tasks {
+		for _, s := range t.sources {
+			if from != nil {
+				if err := loadTable(from, "$source/"+s.plan.Name, s.table); err != nil {
+					return err
+				}
+			}
+			if err := s.restored(); err != nil {
+				return err
+			}
+		}
+		for _, s := range t.steps {
+			if err := s.restore(from); err != nil {
+				return err
+			}
+		}
+		for _, s := range t.allSinks() {
+			if m, ok := marks[s.uid]; ok {
+				s.mark = m
+			}
+		}
+		t.publish()
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// Input is one numbered batch as the journal reader cuts it: a run of entries and the column of ticks over it. It is
+// immutable; every source task gets the same one and picks its own entries.
+type Input struct {
+	Number      uint64
+	First, Last pipeline.Position
+	Entries     []pipeline.Entry
+	Ticks       []pipeline.Tick
+	// Drain ends event time behind the batch: sources send MaxWatermark.
+	Drain bool
+}
+
+// envelope is what travels between tasks: a batch or a barrier, never both.
+type envelope struct {
+	input   *Input // from the reader; downstream tasks get it too, for number and ticks
+	edges   []edge // from an upstream task: one per crossing edge, in the order of the plan
+	dead    []pipeline.DeadRow
+	barrier *pipeline.Barrier
+}
+
+// cutTicks makes the column of ticks: one where the stamp changes. The first entry of a batch always has one.
+func cutTicks(entries []pipeline.Entry, into []pipeline.Tick) []pipeline.Tick {
+	var last pipeline.Stamp
+	for i := range entries {
+		if i == 0 || entries[i].Stamp != last {
+			last = entries[i].Stamp
+			into = append(into, pipeline.Tick{Pos: entries[i].Pos, Stamp: last})
+		}
+	}
+	return into
+}
+
+// request asks the reader to put something between two batches.
+type request struct {
+	barrier uint64
+	drain   bool
+	done    chan struct{}
+}
+
+// reader cuts batches from the journal and puts barriers between them. Its goroutine owns everything in it.
+type reader struct {
+	blocks   pipeline.BlockReader
+	outputs  []chan<- envelope
+	requests <-chan request
+	rowsMax  int
+	number   uint64
+	position pipeline.Position
+	seen     func(*Input)
+}
+
+// run reads until ctx ends, the journal fails, or a finite journal (replay) ends with io.EOF.
+func (r *reader) run(ctx context.Context) error {
+	blocks := make(chan *pipeline.Block, 1) // one ahead: decoding overlaps the wait for the disk
+	failed := make(chan error, 1)
+	fetch, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.fetch(fetch, blocks, failed) // ends with fetch; run waits for it through failed
+	defer func() { stop(); <-failed }()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case req := <-r.requests:
+			if err := r.serve(ctx, req); err != nil {
+				return err
+			}
+		case b, open := <-blocks:
+			if !open {
+				return r.end(ctx, failed)
+			}
+			if err := r.cut(ctx, b); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// end is reached when no more blocks come. A finite journal is drained and the tasks are told that nothing follows.
+func (r *reader) end(ctx context.Context, failed chan error) error {
+	err := <-failed
+	failed <- err // for the waiting defer
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	r.number++
+	if err := r.send(ctx, envelope{input: &Input{Number: r.number, First: r.position + 1, Last: r.position, Drain: true}}); err != nil {
+		return err
+	}
+	for _, out := range r.outputs {
+		close(out)
+	}
+	return nil
+}
+
+func (r *reader) fetch(ctx context.Context, blocks chan<- *pipeline.Block, failed chan<- error) {
+	for {
+		b, err := r.blocks.Next(ctx)
+		if err != nil {
+			close(blocks)
+			failed <- err
+			return
+		}
+		select {
+		case blocks <- b:
+		case <-ctx.Done():
+			close(blocks)
+			failed <- ctx.Err()
+			return
+		}
+	}
+}
+
+func (r *reader) serve(ctx context.Context, req request) error {
+	defer close(req.done)
+	if req.drain {
+		r.number++
+		return r.send(ctx, envelope{input: &Input{Number: r.number, First: r.position + 1, Last: r.position, Drain: true}})
+	}
+	return r.send(ctx, envelope{barrier: &pipeline.Barrier{ID: req.barrier, Position: r.position}})
+}
+
+// cut sends a block as batches of at most rowsMax entries.
+func (r *reader) cut(ctx context.Context, b *pipeline.Block) error {
+	for rest := b.Entries; len(rest) > 0; {
+		n := min(len(rest), r.rowsMax)
+		in := &Input{First: rest[0].Pos, Last: rest[n-1].Pos, Entries: rest[:n], Ticks: cutTicks(rest[:n], nil)}
+		rest = rest[n:]
+		r.number++
+		in.Number = r.number
+		r.position = in.Last
+		if err := r.send(ctx, envelope{input: in}); err != nil {
+			return err
+		}
+		r.seen(in)
+	}
+	return nil
+}
+
+func (r *reader) send(ctx context.Context, e envelope) error {
+	for _, out := range r.outputs {
+		select {
+		case out <- e:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

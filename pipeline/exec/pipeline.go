@@ -1,0 +1,173 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+// Options is what a pipeline needs from the agent.
+type Options struct {
+	Graph *plan.Graph
+	// Restore is the checkpoint to start from; nil starts with empty state behind Start.
+	Restore pipeline.StateSource
+	// Start is the position before the first record to read, when Restore is nil.
+	Start pipeline.Position
+	// Generation of the sinks when Restore is nil or says nothing of a sink.
+	Generation uint64
+	// Read opens the journal at a position: the first block holds the record behind it.
+	Read func(after pipeline.Position) (pipeline.BlockReader, error)
+	// Sink gives the outbox of a sink; DeadSink is asked for as well.
+	Sink func(uid string) (pipeline.ResultSink, error)
+	// Deliver takes what tasks freeze at barriers.
+	Deliver func(pipeline.TaskSnapshot)
+	// Handled is called, from the reader, with the number of records of each batch that was handed on. Optional.
+	Handled func(records int)
+	// BatchRows is the most entries per batch; it never shows in the results.
+	BatchRows int
+	Logger    *slog.Logger
+}
+
+// Defaults.
+const (
+	// BatchRowsDefault keeps a batch's rows within the second-level cache of a Cortex-A53.
+	BatchRowsDefault = 512
+	// channelDepth is how many batches wait between two tasks: one to work on, one to have ready. More only adds memory and
+	// the time that a barrier takes.
+	channelDepth = 2
+)
+
+// Pipeline is one running plan. New restores it, Run runs it once.
+type Pipeline struct {
+	options  Options
+	tasks    []*task
+	reader   *reader
+	requests chan request
+	position atomic.Uint64 // last position cut into a batch
+	ended    chan struct{}
+	endOnce  sync.Once
+}
+
+// New assembles the tasks and fills their state. It reads no record.
+func New(o Options) (*Pipeline, error) {
+	if o.BatchRows <= 0 {
+		o.BatchRows = BatchRowsDefault
+	}
+	if o.Handled == nil {
+		o.Handled = func(int) {}
+	}
+	p := &Pipeline{options: o, requests: make(chan request), ended: make(chan struct{})}
+	start := o.Start
+	if o.Restore != nil {
+		start = o.Restore.Position()
+	}
+	p.position.Store(uint64(start))
+	readers, err := p.assemble()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.restore(); err != nil {
+		return nil, err
+	}
+	p.reader = &reader{outputs: readers, requests: p.requests, rowsMax: o.BatchRows, position: start, seen: func(in *Input) {
+		p.position.Store(uint64(in.Last))
+		o.Handled(len(in.Entries))
+	}}
+	return p, nil
+}
+
+// Tasks names the tasks: a checkpoint is complete when each has delivered its snapshot.
+func (p *Pipeline) Tasks() []string {
+	names := make([]string, len(p.tasks))
+	for i, t := range p.tasks {
+		names[i] = t.name
+	}
+	return names
+}
+
+// Run reads the journal and works until ctx ends (it returns ctx.Err()), a finite journal has ended with io.EOF and was drained (nil), or something fails.
+// When it returns, every goroutine of the pipeline has ended.
+func (p *Pipeline) Run(ctx context.Context) error {
+	defer p.endOnce.Do(func() { close(p.ended) })
+	blocks, err := p.options.Read(pipeline.Position(p.position.Load()))
+	if err != nil {
+		return fmt.Errorf("open journal behind position %d: %w", p.position.Load(), err)
+	}
+	p.reader.blocks = blocks
+	group, gctx := errgroup.WithContext(ctx)
+	for _, t := range p.tasks {
+		group.Go(func() error { return t.run(gctx) })
+	}
+	group.Go(func() error { return p.reader.run(gctx) })
+	err = group.Wait()
+	return errors.Join(err, blocks.Close())
+}
+
+// Inject puts barrier id into the streams, between two batches, and returns when the reader has done so. The tasks
+// deliver their snapshots later. ErrStopped when the pipeline has ended.
+func (p *Pipeline) Inject(ctx context.Context, id uint64) error {
+	return p.ask(ctx, request{barrier: id})
+}
+
+// Drain sends MaxWatermark behind what was read: every window fires. It returns when the reader has sent it.
+func (p *Pipeline) Drain(ctx context.Context) error {
+	return p.ask(ctx, request{drain: true})
+}
+
+func (p *Pipeline) ask(ctx context.Context, r request) error {
+	r.done = make(chan struct{})
+	select {
+	case p.requests <- r:
+	case <-p.ended:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-p.ended:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Position is the last position cut into a batch.
+func (p *Pipeline) Position() pipeline.Position { return pipeline.Position(p.position.Load()) }
+
+// Handled is the position that every task has worked through.
+func (p *Pipeline) Handled() pipeline.Position {
+	low := p.tasks[0].done.Load()
+	for _, t := range p.tasks[1:] {
+		low = min(low, t.done.Load())
+	}
+	return pipeline.Position(low)
+}
+
+// NextDeadline is the elapsed time (ns) at which something would happen though no record comes: the agent journals a
+// tick then. NoDeadline when nothing waits.
+func (p *Pipeline) NextDeadline() int64 {
+	elapsed, eventTime := int64(pipeline.NoDeadline), int64(pipeline.NoDeadline)
+	var all []*deadlines
+	for _, t := range p.tasks {
+		if d := t.timers.Load(); d != nil {
+			all = append(all, d)
+			elapsed, eventTime = min(elapsed, d.elapsed), min(eventTime, d.eventTime)
+		}
+	}
+	for _, d := range all {
+		for _, c := range d.clocks {
+			elapsed = min(elapsed, c.clock.nextIdle(c.idle, c.time, eventTime))
+		}
+	}
+	return elapsed
+}

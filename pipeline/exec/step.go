@@ -1,0 +1,155 @@
+package exec
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
+)
+
+// step runs one operator over one batch at a time, in the total order. Its task's goroutine owns it.
+type step struct {
+	uid      string
+	op       pipeline.Operator
+	timeless bool
+	inputs   []*edge // set by the task for each batch
+	merge    *merger // nil with one input
+	out      *pipeline.Out
+	outputs  []edge // one per port, refilled per batch
+	tables   []*state.Table
+	counters *state.Table
+	saved    pipeline.Counters
+	heads    []int
+	stamp    pipeline.Stamp
+	// ticked is the elapsed time up to which timers have fired. Batches and restarts repeat a stamp; only the first record
+	// of a stamp fires timers, else the results would depend on the cuts.
+	ticked int64
+	// watermark is the step's event time now; it is rebuilt from the marks, which start from the sources' state.
+	watermark int64
+}
+
+func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
+	s := &step{
+		uid: uid, op: op, timeless: pipeline.IsTimeless(op), inputs: make([]*edge, inputs),
+		out: pipeline.NewOut(uid, ports), outputs: make([]edge, ports), heads: make([]int, inputs),
+		watermark: pipeline.MinWatermark, ticked: -1,
+	}
+	if inputs > 1 {
+		s.merge = newMerger(inputs)
+	}
+	return s
+}
+
+// run handles one batch. A panic or an error of the operator comes back as an error that names the step: it fails the
+// region, and nothing of the batch is emitted.
+func (s *step) run(ticks []pipeline.Tick) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("step %s: operator panic at position %d: %v\n%s", s.uid, s.out.At.Pos, r, debug.Stack())
+		}
+	}()
+	for _, t := range s.tables {
+		t.Lock()
+		defer t.Unlock()
+	}
+	s.out.Reset()
+	marks := s.inputs[0].marks
+	if s.merge != nil {
+		marks = s.merge.mergeMarks(s.inputs)
+	}
+	switch {
+	case s.timeless && s.merge == nil:
+		rows := s.inputs[0].rows
+		s.out.Counters.In += uint64(len(rows))
+		for i := range rows {
+			s.out.At = rows[i].At
+			s.op.Process(0, &rows[i], s.out)
+		}
+	default:
+		s.walk(ticks, marks)
+	}
+	for p := range s.outputs {
+		s.outputs[p] = edge{rows: s.out.Ports[p], marks: marks}
+	}
+	return nil
+}
+
+// walk interleaves the columns (ticks, marks) with the merged rows.
+func (s *step) walk(ticks []pipeline.Tick, marks []pipeline.Mark) {
+	clear(s.heads)
+	ti, mi := 0, 0
+	for {
+		in := 0
+		if s.merge != nil {
+			in = nextRow(s.inputs, s.heads)
+		} else if s.heads[0] >= len(s.inputs[0].rows) {
+			in = -1
+		}
+		if in < 0 {
+			break
+		}
+		r := &s.inputs[in].rows[s.heads[in]]
+		s.heads[in]++
+		ti, mi = s.advance(ticks, marks, ti, mi, r.At)
+		if r.Phase == pipeline.Before { // own timers due before the one that made this row
+			s.elapsed(r.Pos, pipeline.Stamp{Elapsed: r.Deadline - 1, Wall: s.stamp.Wall, Trusted: s.stamp.Trusted})
+		}
+		s.out.At = r.At
+		s.out.Counters.In++
+		s.op.Process(in, r, s.out)
+	}
+	end := pipeline.At{Pos: ^pipeline.Position(0), Phase: pipeline.After}
+	s.advance(ticks, marks, ti, mi, end)
+}
+
+// advance applies every tick and mark that lies before a row at place `at`. A tick of position p is applied after the
+// `before` rows of p (elapsed timers are interleaved by deadline) and before everything else there; a mark after the rows
+// of its own place.
+func (s *step) advance(ticks []pipeline.Tick, marks []pipeline.Mark, ti, mi int, at pipeline.At) (int, int) {
+	for {
+		tickDue := ti < len(ticks) && (ticks[ti].Pos < at.Pos || ticks[ti].Pos == at.Pos && at.Phase > pipeline.Before)
+		markDue := mi < len(marks) && (marks[mi].Pos < at.Pos || marks[mi].Pos == at.Pos && marks[mi].Phase < at.Phase)
+		if tickDue && markDue && marks[mi].Pos < ticks[ti].Pos {
+			tickDue = false
+		}
+		switch {
+		case tickDue:
+			s.tick(ticks[ti])
+			ti++
+		case markDue:
+			s.mark(marks[mi])
+			mi++
+		default:
+			return ti, mi
+		}
+	}
+}
+
+func (s *step) tick(t pipeline.Tick) {
+	s.stamp, s.out.Now = t.Stamp, t.Stamp
+	if t.Stamp.Elapsed > s.ticked {
+		s.ticked = t.Stamp.Elapsed
+		s.elapsed(t.Pos, t.Stamp)
+	}
+	for _, table := range s.tables {
+		table.SetNow(t.Stamp.Elapsed)
+	}
+}
+
+func (s *step) elapsed(pos pipeline.Position, now pipeline.Stamp) {
+	if due, _ := s.op.Timers(); due > now.Elapsed {
+		return
+	}
+	s.out.At = pipeline.At{Pos: pos, Phase: pipeline.Before}
+	s.op.Elapsed(now, s.out)
+}
+
+func (s *step) mark(m pipeline.Mark) {
+	if m.Watermark <= s.watermark {
+		return
+	}
+	s.watermark = m.Watermark
+	s.out.At = pipeline.At{Pos: m.Pos, Phase: m.Phase}
+	s.op.Watermark(m.Watermark, s.out)
+}

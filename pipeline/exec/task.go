@@ -1,0 +1,191 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// task runs its sources, steps and sinks one batch at a time: chained calls, no channel between them. One goroutine
+// owns it from run to return.
+type task struct {
+	name    string
+	sources []*source
+	steps   []*step
+	sinks   []*sink
+	inputs  []<-chan envelope // the reader, or one per upstream task
+	imports [][]*edge         // per input: the local copies of the crossing edges it brings
+	outputs []chan<- envelope
+	exports [][]*edge // per output: the edges that cross to it
+	toLast  []bool    // per output: it goes to the last task, which takes the dead letters
+	dead    *deadSink // nil: dead letters go down with the envelope
+	pending []pipeline.DeadRow
+	order   map[string]int
+	deliver func(pipeline.TaskSnapshot)
+	timers  atomic.Pointer[deadlines]
+	counts  atomic.Pointer[Ledger]
+	done    atomic.Uint64 // position handled
+}
+
+// deadSink numbers the pipeline's dead letters; it stands in the last task.
+type deadSink struct{ sink }
+
+// deadlines is what a task publishes after each batch, for ticks.
+type deadlines struct {
+	elapsed   int64 // earliest elapsed timer
+	eventTime int64 // earliest event-time timer
+	clocks    []idleClock
+}
+
+func (t *task) run(ctx context.Context) error {
+	taken := make([]envelope, len(t.inputs))
+	for {
+		for i, in := range t.inputs {
+			select {
+			case e, open := <-in:
+				if !open { // a finite journal has ended; all inputs end behind the same batch
+					for _, out := range t.outputs {
+						close(out)
+					}
+					return nil
+				}
+				taken[i] = e
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := align(taken); err != nil {
+			return fmt.Errorf("task %s: %w", t.name, err)
+		}
+		var err error
+		if b := taken[0].barrier; b != nil {
+			err = t.barrier(ctx, *b)
+		} else {
+			err = t.batch(ctx, taken)
+		}
+		if err != nil {
+			return fmt.Errorf("task %s: %w", t.name, err)
+		}
+	}
+}
+
+// batch handles one batch and emits exactly one envelope on every output.
+func (t *task) batch(ctx context.Context, taken []envelope) error {
+	in := taken[0].input
+	t.pending = t.pending[:0]
+	for i := range taken {
+		for n := range taken[i].edges {
+			*t.imports[i][n] = taken[i].edges[n]
+		}
+		t.pending = append(t.pending, taken[i].dead...)
+	}
+	for _, s := range t.sources {
+		s.run(in)
+		t.pending = append(t.pending, s.out.Dead...)
+	}
+	for _, s := range t.steps {
+		if err := s.run(in.Ticks); err != nil {
+			return err
+		}
+		t.pending = append(t.pending, s.out.Dead...)
+	}
+	for _, s := range t.sinks {
+		dead, err := s.run(ctx)
+		if err != nil {
+			return err
+		}
+		t.pending = append(t.pending, dead...)
+	}
+	if t.dead != nil {
+		if err := t.buryAll(ctx); err != nil {
+			return err
+		}
+	}
+	t.publish()
+	t.done.Store(uint64(in.Last))
+	return t.forward(ctx, in)
+}
+
+// publish makes what others may ask of the task visible: fresh copies, once per batch.
+func (t *task) publish() {
+	t.timers.Store(t.deadlines())
+	t.counts.Store(t.ledger())
+}
+
+func (t *task) buryAll(ctx context.Context) error {
+	if len(t.pending) == 0 {
+		return nil
+	}
+	orderDead(t.pending, t.order)
+	for i := range t.pending {
+		t.dead.add(t.pending[i].Pos, pipeline.NoTime, encodeDead(&t.pending[i]))
+	}
+	return t.dead.flush(ctx)
+}
+
+// forward sends copies: the rows' slots are shared, the slices are reused here.
+func (t *task) forward(ctx context.Context, in *Input) error {
+	for i, out := range t.outputs {
+		e := envelope{input: in}
+		for _, x := range t.exports[i] {
+			e.edges = append(e.edges, edge{rows: slices.Clone(x.rows), marks: slices.Clone(x.marks)})
+		}
+		if t.toLast[i] {
+			e.dead = slices.Clone(t.pending)
+		}
+		select {
+		case out <- e:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// barrier freezes every table (a swap of its dirty list), hands the snapshot over and lets the barrier go on.
+func (t *task) barrier(ctx context.Context, b pipeline.Barrier) error {
+	snap := pipeline.TaskSnapshot{Task: t.name, Barrier: b}
+	for _, s := range t.sources {
+		if err := s.save(); err != nil {
+			return fmt.Errorf("source %s: save: %w", s.plan.Name, err)
+		}
+		s.table.Lock()
+		snap.Parts = append(snap.Parts, pipeline.StatePart{UID: "$source/" + s.plan.Name, Spec: s.table.Spec(), Frozen: s.table.Freeze()})
+		s.table.Unlock()
+	}
+	for _, s := range t.steps {
+		if err := s.save(); err != nil {
+			return fmt.Errorf("step %s: save: %w", s.uid, err)
+		}
+		for _, table := range s.tables {
+			table.Lock()
+			snap.Parts = append(snap.Parts, pipeline.StatePart{UID: s.uid, Spec: table.Spec(), Frozen: table.Freeze()})
+			table.Unlock()
+		}
+	}
+	for _, s := range t.allSinks() {
+		snap.Sinks = append(snap.Sinks, s.mark)
+		if err := s.target.Barrier(ctx, b); err != nil {
+			return fmt.Errorf("sink %s: barrier %d: %w", s.uid, b.ID, err)
+		}
+	}
+	t.deliver(snap)
+	for _, out := range t.outputs {
+		select {
+		case out <- envelope{barrier: &b}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (t *task) allSinks() []*sink {
+	if t.dead == nil {
+		return t.sinks
+	}
+	return append(slices.Clone(t.sinks), &t.dead.sink)
+}

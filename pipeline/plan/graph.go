@@ -1,0 +1,105 @@
+// Package plan turns the pipelines of a config into checked graphs: schemas with slots, steps in plan order, tasks.
+// What it refuses, it refuses with file, line and column before anything is touched.
+package plan
+
+import (
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
+)
+
+// Graph is a checked pipeline, ready for pipeline/exec (which the lead writes against exactly these fields).
+type Graph struct {
+	Name    string
+	Sources []*Source
+	Steps   []*Step // in plan order: topological, ties by place in the config
+	Sinks   []*Sink
+	Tasks   []Task
+	Hash    [32]byte // over the canonical meaning
+}
+
+// Ref names an edge: output Port of a step, or the one output of a source when Step < 0.
+type Ref struct {
+	Source int
+	Step   int
+	Port   int
+}
+
+// Source is one source as this pipeline reads it.
+type Source struct {
+	Name     string
+	Width    int            // number of slots of its rows
+	Decoders []TopicDecoder // tried in order; the first whose Topic matches decodes
+	Time     *Time          // nil: rows have no event time
+	TimeSlot int            // slot of $time, the parsed event time in ms; -1: not used
+	Idle     *Idle          // nil: hold
+	Captures []Capture
+	Meta     []MetaSlot
+}
+
+// TopicDecoder decodes the messages of the topics that match a filter; "" matches all.
+type TopicDecoder struct {
+	Topic string
+	New   func() codec.Decoder
+}
+
+// Time says where a row's event time is and what is accepted, in ms.
+type Time struct {
+	Slot             int
+	Unit             codec.Unit
+	OutOfOrdernessMs int64
+	MaxAheadMs       int64 // 0: no guard
+	MinMs, MaxMs     int64 // sane range
+}
+
+// Idle is the idle rule (pipeline/DESIGN.md).
+type Idle struct {
+	AfterNs int64
+	Advance bool
+}
+
+// Capture takes a level of the topic (0 = first) into a slot.
+type Capture struct{ Level, Slot int }
+
+// MetaSlot puts a $field into a slot.
+type MetaSlot struct {
+	Name string // one of the Meta constants
+	Slot int
+}
+
+// The meta fields besides $time (TimeSlot).
+const (
+	MetaTopic    = "$topic"
+	MetaReceived = "$received" // wall ms at which the journal took the record
+	MetaQoS      = "$qos"
+	MetaRetain   = "$retain"
+	MetaSource   = "$source"
+	MetaPosition = "$position"
+)
+
+// Step is one operator.
+type Step struct {
+	UID           string
+	Kind          string
+	Inputs        []Ref
+	Ports         int
+	Width         int
+	New           func() pipeline.Operator
+	Deterministic bool
+	Behaviour     int
+	Stateful      bool
+}
+
+// Sink is one output stream.
+type Sink struct {
+	UID     string
+	From    Ref
+	Columns []codec.Column
+	Whole   int // slot of the whole document, -1: none
+}
+
+// Task is a set of sources, steps and sinks that run in one goroutine. The last task of a graph gets the dead letters.
+// Tasks are in plan order: a task reads only from earlier ones.
+type Task struct {
+	Name                  string
+	Sources, Steps, Sinks []int // indexes into the graph, each list in plan order
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Installs what the demo and the tests need besides Go: mosquitto, from Debian. Does nothing when it is there.
+set -euo pipefail
+missing=()
+[ -x /usr/sbin/mosquitto ] || command -v mosquitto >/dev/null || missing+=(mosquitto)
+command -v mkfs.ext4 >/dev/null || [ -x /sbin/mkfs.ext4 ] || missing+=(e2fsprogs)
+[ ${#missing[@]} -eq 0 ] && exit 0
+if [ "$(id -u)" -ne 0 ]; then
+	echo "missing: ${missing[*]}. Install with: sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+	exit 1
+fi
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# The package starts a broker of its own where systemd runs; the tests bring their own on free ports.
