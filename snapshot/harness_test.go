@@ -41,7 +41,7 @@ func newPlant() *plant {
 	return &plant{now: content{}, at: map[uint64]content{}, tables: []*testTable{
 		{"t1", "s1", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "acc", Version: 1})},
 		{"t1", "s1", state.New(state.Spec{Name: "late", Kind: state.Map, Type: "late", Version: 2, TTL: 5})},
-		{"t2", "s2", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "x", Version: 1, MaxKeys: 100})},
+		{"t2", "s2", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "x", Version: 1})},
 	}}
 }
 
