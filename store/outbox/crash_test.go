@@ -31,6 +31,13 @@ func TestRule14_PlantedReleaseBeforeManifest(t *testing.T) {
 
 func TestRule09_PlantedNoCut(t *testing.T) { mustFind(t, false, faults{keepAtCut: true}) }
 
+// TestRule09_LostCutIsHarmless: the cut is synced as the rule wants, but nothing hangs on it alone: every restore cuts again before
+// anything is emitted or read, and Seal syncs what it relies on.
+func TestRule09_LostCutIsHarmless(t *testing.T) {
+	mustPass(t, false, faults{cutNotSynced: true})
+	mustPass(t, true, faults{cutNotSynced: true})
+}
+
 func TestPlantedSkipNotDurableBeforeSend(t *testing.T) {
 	mustFind(t, false, faults{skipNotSynced: true})
 }
