@@ -75,7 +75,7 @@ func (b *Broker) check(s Security, problems *plan.Problems) {
 	case b.URL.Value == "":
 		return // said already
 	case err != nil:
-		problems.Add(b.URL.Pos, "", brokerSchemesAllowed, "%s is not a URL", quote(b.URL.Value))
+		problems.Add(b.URL.Pos, "", brokerSchemesAllowed, "%s is not a URL", quote(redact(b.URL.Value)))
 		return
 	case u.User != nil:
 		problems.Add(b.URL.Pos, "", "use username and password_file", "the URL holds a user name or password")

@@ -78,6 +78,12 @@ type Pipeline struct {
 	Graph *plan.Graph
 }
 
+// Values of Pipeline.Start.
+const (
+	StartLatest   = "latest"
+	StartEarliest = "earliest"
+)
+
 // Load reads and checks a config file. The error is a plan.Problems with everything that is wrong in the file, or what
 // kept the file from being read.
 func Load(file string) (*Config, error) {

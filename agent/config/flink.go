@@ -16,6 +16,7 @@ import (
 type flinkSetting struct {
 	section string // "" for the pipeline itself
 	key     string
+	setting *setting
 }
 
 // flinkSettings maps every accepted Flink name.
@@ -24,7 +25,7 @@ func flinkSettings(pipeline []*setting) map[string]flinkSetting {
 	add := func(section string, list []*setting) {
 		for _, s := range list {
 			for _, name := range s.flink {
-				out[name] = flinkSetting{section, s.key}
+				out[name] = flinkSetting{section, s.key, s}
 			}
 		}
 	}

@@ -16,7 +16,9 @@ type Checkpoint struct {
 	Timeout           time.Duration
 	MinPause          time.Duration
 	MaxConcurrent     int
-	TolerableFailures int
+	TolerableFailures int // -1: any number
+	AlarmAfter        int
+	IdleInterval      time.Duration
 	Retained          int
 	Mode              string // exactly-once, at-least-once
 	Incremental       bool
@@ -64,8 +66,12 @@ var checkpointObject = &object[Checkpoint]{what: "checkpoint", list: []*setting{
 		"Least time between the end of a checkpoint and the next.", byDefault("0s"), flink("execution.checkpointing.min-pause")),
 	set("max_concurrent", intKind{1, 1}, func(c *Checkpoint) *int { return &c.MaxConcurrent },
 		"Checkpoints under way at once; 1 is the only value.", byDefault("1"), flink("execution.checkpointing.max-concurrent-checkpoints")),
-	set("tolerable_failures", intKind{0, math.MaxInt32}, func(c *Checkpoint) *int { return &c.TolerableFailures },
-		"Failed checkpoints in a row before the pipeline fails and is restarted. 0: the first one fails it.", byDefault("0"), flink("execution.checkpointing.tolerable-failed-checkpoints")),
+	set("tolerable_failures", intKind{-1, math.MaxInt32}, func(c *Checkpoint) *int { return &c.TolerableFailures },
+		"Failed checkpoints in a row before the pipeline fails and is restarted. -1: never, the next interval tries again (Flink's default is 0: the first one fails it).", byDefault("-1"), flink("execution.checkpointing.tolerable-failed-checkpoints")),
+	set("alarm_after", intKind{1, math.MaxInt32}, func(c *Checkpoint) *int { return &c.AlarmAfter },
+		"Failed checkpoints in a row before the alarm is raised, in log, status and metrics.", byDefault("3")),
+	set("idle_interval", durationKind{least: 10 * time.Millisecond, most: 30 * 24 * time.Hour}, func(c *Checkpoint) *time.Duration { return &c.IdleInterval },
+		"While nothing but the position moves, a checkpoint is written at most so often.", byDefault("5m")),
 	set("retained", intKind{1, 100}, func(c *Checkpoint) *int { return &c.Retained },
 		"Checkpoints that are kept. The journal is kept back to the oldest, so that falling back to it always works.", byDefault("3"),
 		flink("execution.checkpointing.num-retained"), flink("state.checkpoints.num-retained")),
@@ -149,7 +155,7 @@ func checkRestart(r *reader, n *node, v *Restart) {
 }
 
 var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, list: []*setting{
-	set("start", choiceKind{words: []string{"latest", "earliest"}}, func(p *Pipeline) *string { return &p.Start },
+	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
 		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
 	set("checkpoint", checkpointObject, func(p *Pipeline) *Checkpoint { return &p.Checkpoint }, "Checkpoints."),
 	set("state", stateObject, func(p *Pipeline) *State { return &p.State }, "State of the steps."),

@@ -148,6 +148,9 @@ func (k intKind) schema() map[string]any {
 }
 
 func between[N int | int64 | float64](least, most, unlimited N) string {
+	if least == most {
+		return fmt.Sprintf("of %v, the only value", least)
+	}
 	if most >= unlimited {
 		return fmt.Sprintf("of at least %v", least)
 	}
@@ -166,7 +169,13 @@ func (k intKind) read(r *reader, n *node, into *int) {
 // floatKind is a finite number in [least, most].
 type floatKind struct{ least, most float64 }
 
-func (k floatKind) label() string   { return "a number " + between(k.least, k.most, math.MaxFloat64) }
+func (k floatKind) label() string {
+	if k.most >= 1e9 {
+		return "a number " + between(k.least, math.MaxFloat64, math.MaxFloat64)
+	}
+	return "a number " + between(k.least, k.most, math.MaxFloat64)
+}
+
 func (k floatKind) absent(*float64) {}
 func (k floatKind) schema() map[string]any {
 	out := map[string]any{"type": "number", "minimum": k.least}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,7 +80,7 @@ func plainScalar(text string) scalar {
 	if text == "true" || text == "false" {
 		return scalarBool
 	}
-	if strings.Trim(text, "0123456789") == "" {
+	if strings.Trim(strings.TrimPrefix(text, "-"), "0123456789") == "" {
 		return scalarInt
 	}
 	if strings.Trim(text, "0123456789.") == "" {
@@ -120,6 +121,8 @@ type object[T any] struct {
 	place func(*T, plan.Pos)
 	// check looks at the whole object once its settings are read. Optional.
 	check func(r *reader, n *node, v *T)
+	// flaw is told when something in the object could not be read, before check. Optional.
+	flaw func(*T)
 	// rewrite replaces what was written before it is read. Optional.
 	rewrite func(r *reader, n *node, own []*setting) *node
 	// unknown gives what is allowed instead of the list of keys for a key that is known but not built. Optional.
@@ -169,21 +172,26 @@ func (o *object[T]) read(r *reader, n *node, into *T) {
 	if o.rewrite != nil {
 		n = o.rewrite(r, n, o.list)
 	}
-	have := map[string]*node{}
+	before := len(*r.problems)
+	have, meant := map[string]*node{}, map[string]bool{}
 	for _, e := range n.entries {
-		o.entry(r, e, into, have)
+		o.entry(r, e, into, have, meant)
 	}
 	for _, s := range o.list {
-		if have[s.key] == nil && s.required {
-			r.problems.Add(n.pos, "", s.key+" is "+s.label(), "%s has no %s", o.what, s.key)
+		if have[s.key] == nil && s.required && !meant[s.key] {
+			r.problems.Add(n.pos, "", s.key+": "+strings.TrimSuffix(s.doc, "."), "%s has no %s", o.what, s.key)
 		}
+	}
+	if o.flaw != nil && len(*r.problems) > before {
+		o.flaw(into)
 	}
 	if o.check != nil {
 		o.check(r, n, into)
 	}
 }
 
-func (o *object[T]) entry(r *reader, e entry, into *T, have map[string]*node) {
+// entry reads one setting; have are those read, meant those that misspelt ones probably were.
+func (o *object[T]) entry(r *reader, e entry, into *T, have map[string]*node, meant map[string]bool) {
 	s := o.find(e.key.text)
 	if s == nil {
 		if o.unknown != nil {
@@ -193,7 +201,9 @@ func (o *object[T]) entry(r *reader, e entry, into *T, have map[string]*node) {
 			}
 		}
 		keys := o.keys()
-		r.problems.Add(e.key.pos, suggest.Nearest(e.key.text, keys), "allowed are "+strings.Join(keys, ", "),
+		near := suggest.Nearest(e.key.text, keys)
+		meant[near] = true
+		r.problems.Add(e.key.pos, near, "allowed are "+strings.Join(keys, ", "),
 			"unknown setting %s in %s", quote(e.key.text), o.what)
 		return
 	}
@@ -225,6 +235,13 @@ func (o *object[T]) schema() map[string]any {
 			needed = append(needed, s.key)
 		}
 	}
+	if o.rewrite != nil {
+		for name, to := range flinkSettings(o.list) {
+			p := to.setting.schema()
+			p["description"] = "Flink's name of " + strings.TrimPrefix(to.section+"."+to.key, ".") + "."
+			properties[name] = p
+		}
+	}
 	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	if len(needed) > 0 {
 		out["required"] = needed
@@ -238,6 +255,8 @@ func describe(schema map[string]any, s *setting) {
 		switch plainScalar(s.fallback) {
 		case scalarBool:
 			schema["default"] = s.fallback == "true"
+		case scalarInt, scalarFloat:
+			schema["default"] = json.Number(s.fallback)
 		default:
 			schema["default"] = s.fallback
 		}
@@ -279,12 +298,12 @@ func (m named[T]) read(r *reader, n *node, into *[]*T) {
 	for _, e := range n.entries {
 		name := e.key.text
 		if first, twice := have[name]; twice {
-			r.problems.Add(e.key.pos, "", "each name stands once", "%s %s is given twice, first at line %d", m.of.what, quote(name), first)
+			r.problems.Add(e.key.pos, "", "each name stands once", "%s %s is given twice, first at line %d", bare(m.of.what), quote(name), first)
 			continue
 		}
 		have[name] = e.key.pos.Line
 		if reason := plan.CheckName(name, m.dots); reason != "" {
-			r.problems.Add(e.key.pos, "", plan.NameAllowed, "%s %s: %s", m.of.what, quote(name), reason)
+			r.problems.Add(e.key.pos, "", plan.NameAllowed, "%s %s: %s", bare(m.of.what), quote(name), reason)
 		}
 		v := new(T)
 		*m.name(v) = e.key.toText()
@@ -296,6 +315,9 @@ func (m named[T]) read(r *reader, n *node, into *[]*T) {
 		*into = append(*into, v)
 	}
 }
+
+// bare takes the article off.
+func bare(what string) string { return strings.TrimPrefix(what, "a ") }
 
 func (m named[T]) schema() map[string]any {
 	pattern := plan.NamePattern

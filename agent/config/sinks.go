@@ -11,7 +11,7 @@ import (
 
 var sinksNotBuilt = []string{"postgres", "postgresql", "nats", "mqtt", "objects", "object", "s3", "kafka", "influxdb", "jdbc", "websocket", "stdout", "print"}
 
-var sinkObject = &object[plan.SinkSpec]{what: "a sink", place: func(s *plan.SinkSpec, at plan.Pos) { s.Pos = at },
+var sinkObject = &object[plan.SinkSpec]{what: "a sink", place: func(s *plan.SinkSpec, at plan.Pos) { s.Pos = at }, flaw: func(s *plan.SinkSpec) { s.Flawed = true },
 	unknown: func(key string) string {
 		if slices.Contains(sinksNotBuilt, key) {
 			return "sinks are http and file"
@@ -43,7 +43,7 @@ var sinkObject = &object[plan.SinkSpec]{what: "a sink", place: func(s *plan.Sink
 				targets++
 			}
 		}
-		if targets != 1 {
+		if targets != 1 && !(targets == 0 && s.Flawed) {
 			r.problems.Add(n.pos, "", "a sink has exactly one of http, file", "the sink has %d targets", targets)
 		}
 	},

@@ -107,7 +107,7 @@ func (k selectKind) read(r *reader, n *node, into **plan.SelectSpec) {
 	}
 }
 
-// boundsHere are the limits of durations inside of steps.
+// durationMax bounds durations within steps.
 const durationMax = 10 * 365 * 24 * time.Hour
 
 var (
@@ -121,7 +121,7 @@ var notBuilt = []string{"flatten", "cast", "changed", "lag", "delta", "zscore", 
 
 const stepKinds = "a step is one of filter, select, window (with aggregate), deadband, alarm, dedup, sort, or a union (several inputs and nothing else)"
 
-var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.StepSpec, at plan.Pos) { s.Pos = at },
+var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.StepSpec, at plan.Pos) { s.Pos = at }, flaw: func(s *plan.StepSpec) { s.Flawed = true },
 	unknown: func(key string) string {
 		if slices.Contains(notBuilt, key) {
 			return stepKinds
@@ -199,7 +199,7 @@ var alarmObject = &object[plan.AlarmSpec]{what: "alarm", place: func(a *plan.Ala
 	set("raise", expressionKind, func(a *plan.AlarmSpec) *plan.Text { return &a.Raise }, `Condition that raises it: "> 8" compares the value, or a whole expression.`, required()),
 	set("clear", expressionKind, func(a *plan.AlarmSpec) *plan.Text { return &a.Clear }, `Condition that clears it. Left out: when raise is false.`),
 	set("hold", nanoseconds{durationKind{most: durationMax}}, func(a *plan.AlarmSpec) *int64 { return &a.HoldNs }, "The condition must hold so long before the alarm is raised.", byDefault("0s")),
-	set("latch", boolKind{}, func(a *plan.AlarmSpec) *bool { return &a.Latch }, "Once raised it stays raised.", byDefault("false")),
+	set("latch", boolKind{}, func(a *plan.AlarmSpec) *bool { return &a.Latch }, "Needs clear. While raise is true as well, clear does not clear it.", byDefault("false")),
 }}
 
 var dedupObject = &object[plan.DedupSpec]{what: "dedup", place: func(d *plan.DedupSpec, at plan.Pos) { d.Pos = at }, list: []*setting{

@@ -98,7 +98,7 @@ func completeFile(f *plan.FileTarget, root string) {
 }
 
 func (c *Config) checkSink(s *plan.SinkSpec, files map[string]plan.Text, problems *plan.Problems) {
-	if f := s.File; f != nil && f.Path.Value != "" {
+	if f := s.File; f != nil && f.Path.Value != "" && checkFilePath(f.Path.Value) == "" {
 		if !within(f.File, c.Security.FileRoot.Value) || filepath.Clean(f.File) == filepath.Clean(c.Security.FileRoot.Value) {
 			problems.Add(f.Path.Pos, "", "file sinks write below security.file_root "+quote(c.Security.FileRoot.Value), "the path %s lies elsewhere", quote(f.Path.Value))
 		}
@@ -121,7 +121,7 @@ func (c *Config) checkURL(h *plan.HTTPTarget, problems *plan.Problems) {
 	u, err := url.Parse(at.Value)
 	switch {
 	case err != nil:
-		problems.Add(at.Pos, "", allowed, "%s is not a URL", quote(at.Value))
+		problems.Add(at.Pos, "", allowed, "%s is not a URL", quote(redact(at.Value)))
 		return
 	case u.Scheme != "http" && u.Scheme != "https":
 		problems.Add(at.Pos, suggest.Nearest(u.Scheme, []string{"http", "https"}), allowed, "the scheme %s is not http or https", quote(u.Scheme))
@@ -155,7 +155,7 @@ func (c *Config) checkCentral(problems *plan.Problems) {
 	u, err := url.Parse(at.Value)
 	switch {
 	case err != nil:
-		problems.Add(at.Pos, "", allowed, "%s is not a URL", quote(at.Value))
+		problems.Add(at.Pos, "", allowed, "%s is not a URL", quote(redact(at.Value)))
 	case u.User != nil:
 		problems.Add(at.Pos, "", allowed, "the URL holds a user name or password")
 	case u.Scheme == "file" && (u.Host != "" || !filepath.IsAbs(u.Path) || u.Path == "/"):
@@ -189,6 +189,16 @@ func (c *Config) checkListeners(problems *plan.Problems) {
 	if !isLoopback(hostOf(t.Listen.Value)) && t.Cert == "" && !c.Security.AllowPlaintext {
 		problems.Add(t.Listen.Pos, "", "give cert and key or set security.allow_plaintext: true", "api.tcp would send its token readable over the network")
 	}
+}
+
+// redact takes the user information out of what should be a URL.
+func redact(text string) string {
+	scheme, rest, found := strings.Cut(text, "://")
+	at := strings.LastIndexByte(rest, '@')
+	if !found || at < 0 {
+		return text
+	}
+	return scheme + "://…" + rest[at:]
 }
 
 func hostOf(address string) string {

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -119,6 +120,11 @@ func (n *node) String() string {
 func (n *node) write(b *strings.Builder, top bool) {
 	switch n.kind {
 	case nodeConst:
+		f, _ := n.value.AsFloat()
+		if !top && math.Signbit(f) { // the sign binds less tightly than ??
+			b.WriteByte('(')
+			defer b.WriteByte(')')
+		}
 		writeConst(b, n.value)
 		return
 	case nodeField:

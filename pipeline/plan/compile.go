@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/weirstream/weir/pipeline"
@@ -9,7 +10,7 @@ import (
 )
 
 // Compile checks a pipeline and makes its graph. It finds every problem that it can, not the first alone; the graph is nil
-// when there is one. Warnings are what works but not as one may think. It does no I/O and keeps nothing.
+// when there is one, or when the spec lacks something that its reader has told of. Warnings are what works but not as one may think. It does no I/O and keeps nothing.
 func Compile(spec *Spec) (graph *Graph, problems, warnings Problems) {
 	c := &compiler{spec: spec, origins: make([]*origin, len(spec.Sources)), out: map[[2]int]*edge{}}
 	c.resolve()
@@ -22,9 +23,10 @@ func Compile(spec *Spec) (graph *Graph, problems, warnings Problems) {
 			c.sink(i)
 		}
 	}
-	if len(c.problems) > 0 {
+	if len(c.problems) > 0 || slices.Contains(c.steps, nil) || slices.Contains(c.sinks, nil) {
 		return nil, c.problems.Sorted(), c.warnings.Sorted()
 	}
+	c.warnFuture()
 	g := c.finish()
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted(), c.warnings.Sorted()
@@ -215,6 +217,19 @@ func (c *compiler) originOf(i int) *origin {
 		o.source.Idle = &Idle{AfterNs: s.Idle.AfterNs, Advance: s.Idle.Advance}
 	}
 	return o
+}
+
+// warnFuture warns where one stamp from the future would make all that follows late.
+func (c *compiler) warnFuture() {
+	timers := false
+	for _, b := range c.steps {
+		timers = timers || b.kind == KindWindow || b.kind == KindSort
+	}
+	for _, o := range c.origins {
+		if timers && o != nil && o.spec.Time != nil && o.spec.Time.MaxAheadMs == 0 {
+			c.warnings.Add(o.spec.Time.Pos, "", "set max_ahead", "source %s: one record with a time in the future makes all that follow late", o.spec.Name)
+		}
+	}
 }
 
 // time compiles where a source's event time is.

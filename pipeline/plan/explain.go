@@ -67,6 +67,9 @@ func explainSource(b *strings.Builder, s *Source) {
 			fmt.Fprintf(b, ", at most %s ahead", ms(s.Time.MaxAheadMs))
 		}
 		b.WriteByte('\n')
+		if s.Idle == nil {
+			b.WriteString("          no idle rule: while nothing arrives its time stands still and windows stay open\n")
+		}
 	}
 	if s.Idle != nil {
 		what := "others wait for it"
@@ -96,7 +99,8 @@ func ms(n int64) string { return (time.Duration(n) * time.Millisecond).String() 
 func (s *Sink) targetText() string {
 	switch {
 	case s.Spec.HTTP != nil:
-		return "http " + s.Spec.HTTP.URL.Value
+		url, _, _ := strings.Cut(s.Spec.HTTP.URL.Value, "?") // a query may hold a key
+		return "http " + url
 	case s.Spec.File != nil:
 		return "file " + s.Spec.File.Path.Value
 	}

@@ -37,11 +37,11 @@ func (c *compiler) composed(what string, text Text, src string, start int, in sc
 		return nil
 	}
 	if k := prog.Kind(); kinds != nil && k != pipeline.Null && !slices.Contains(kinds, k) {
-		names := make([]string, len(kinds))
-		for i, k := range kinds {
-			names[i] = k.String()
+		allowed := "it must be a number"
+		if kinds[0] == pipeline.Bool {
+			allowed = "it must be a condition such as temp > 8"
 		}
-		c.problems.Add(text.Pos, "", "it must be "+strings.Join(names, " or "), "%s: %q is %s", what, text, k)
+		c.problems.Add(text.Pos, "", allowed, "%s: %q is %s", what, text, k)
 		return nil
 	}
 	fields, _ := expr.Fields(src)

@@ -70,6 +70,12 @@ func (o *origin) finish() *Source {
 	for _, f := range o.fields {
 		s.Columns[f.Slot].Kind = f.Kind
 	}
+	for _, c := range s.Captures {
+		s.Columns[c.Slot].Kind = pipeline.String
+	}
+	for _, m := range s.Meta {
+		s.Columns[m.Slot].Kind = metaKinds[m.Name]
+	}
 	decode := o.spec.Decode
 	if len(decode) == 0 {
 		decode = []DecodeSpec{{As: Text{Value: DecodeJSON}}}

@@ -99,12 +99,28 @@ func (c *compiler) reach() {
 		}
 	}
 	for i, s := range c.spec.Steps {
-		if reached[i] || s.UID.Value == "" || c.unresolved(i) {
+		if reached[i] || s.UID.Value == "" || c.unresolved(i) || c.shadowed(i) {
 			continue
 		}
 		at := s.UID.Pos
 		c.problems.Add(at, "", "every step leads to a sink: name it in the from of a sink or of a step that one reads", "step %s is unreachable: no sink gets anything from it", s.UID)
 	}
+}
+
+// shadowed tells whether the uid of step i means something else: a source or an earlier step.
+func (c *compiler) shadowed(i int) bool {
+	uid := c.spec.Steps[i].UID.Value
+	for _, s := range c.spec.Sources {
+		if s.Name.Value == uid {
+			return true
+		}
+	}
+	for _, s := range c.spec.Steps[:i] {
+		if s.UID.Value == uid {
+			return true
+		}
+	}
+	return false
 }
 
 // unresolved tells whether a from that names nothing may have meant step i: then that problem alone is told.

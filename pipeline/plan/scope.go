@@ -169,7 +169,7 @@ func (o *origin) payloadKind(p pipeline.Path) (pipeline.Kind, error) {
 // valueOnly: no decoder gives anything but the field value.
 func (o *origin) valueOnly() bool {
 	for _, d := range o.spec.Decode {
-		if d.As.Value == DecodeJSON || d.As.Value == DecodeCBOR {
+		if as := d.As.Value; as != DecodeText && as != DecodeNumber && as != DecodeBytes {
 			return false
 		}
 	}
@@ -246,7 +246,12 @@ func (o *origin) Names() []string {
 	if o.valueOnly() && len(o.spec.Fields) == 0 {
 		names = append(names, codec.ValueField)
 	}
-	return append(names, metaNames()...)
+	for _, m := range metaNames() {
+		if m != metaTime || o.spec.Time != nil {
+			names = append(names, m)
+		}
+	}
+	return names
 }
 
 func metaNames() []string {

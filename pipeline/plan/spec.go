@@ -101,6 +101,8 @@ type StepSpec struct {
 	AggregatePos Pos
 	TTLNs        *int64 // nil: the pipeline's
 	MaxKeys      *int
+	// Flawed: something in it could not be read, and was said; what is missing now is no problem of its own.
+	Flawed bool
 }
 
 // ColumnSpec is an output column: a name and the expression that makes it.
@@ -162,6 +164,7 @@ type SinkSpec struct {
 	OnLimit  string // block, drop_oldest
 	HTTP     *HTTPTarget
 	File     *FileTarget
+	Flawed   bool // as in StepSpec
 }
 
 // HTTPTarget sends batches to a URL.

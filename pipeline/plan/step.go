@@ -108,6 +108,8 @@ func (c *compiler) shape(s *StepSpec, kind string, given []string) bool {
 	switch {
 	case len(given) > 1:
 		refuse(s.Pos, "make each a step of its own", "%s is %s at once", name, strings.Join(given, " and "))
+	case kind == "" && s.Flawed:
+		return false
 	case kind == "" && len(s.From) > 0:
 		refuse(s.Pos, stepKinds, "%s does nothing", name)
 	}

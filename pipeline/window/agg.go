@@ -63,6 +63,8 @@ type accumulators struct {
 	args  []*expr.Program // each once, however many aggregates have it
 	size  int             // of an entry
 	texts *state.Table
+	sub   [1]byte // scratch: subkey and text for texts
+	text  []byte
 	// sumWraps is the planted fault "sum wraps like int64". Only tests set it.
 	sumWraps bool
 }
@@ -172,7 +174,8 @@ func (s *accumulators) result(i int, key, entry []byte, out *pipeline.Out) pipel
 	default:
 		v := picked(acc)
 		if isText(v.Kind) {
-			text, _ := s.texts.GetSub(key, []byte{byte(i)})
+			s.sub[0] = byte(i)
+			text, _ := s.texts.GetSub(key, s.sub[:])
 			v.Str = out.Text(text)
 		}
 		return v

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
-	"strings"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -14,25 +13,38 @@ import (
 const pickBytes = 9
 
 func (s *accumulators) pick(kind AggKind, i int, key, acc []byte, v pipeline.Value) {
+	s.sub[0] = byte(i)
 	if have := picked(acc); !have.IsNull() && kind != Last {
 		if kind == First {
 			return
 		}
-		if isText(have.Kind) && have.Kind == v.Kind {
-			text, _ := s.texts.GetSub(key, []byte{byte(i)})
-			have.Str = string(text)
-		}
-		if c := compareValues(v, have); kind == Min && c >= 0 || kind == Max && c <= 0 {
+		if c := s.compareToPicked(v, have, key); kind == Min && c >= 0 || kind == Max && c <= 0 {
 			return
 		}
 	}
 	acc[0] = byte(v.Kind)
 	binary.LittleEndian.PutUint64(acc[1:], v.Num)
 	if isText(v.Kind) {
-		if err := s.texts.PutSub(key, []byte{byte(i)}, []byte(v.Str)); err != nil {
+		s.text = append(s.text[:0], v.Str...)
+		if err := s.texts.PutSub(key, s.sub[:], s.text); err != nil {
 			panic("BUG: the text table has no limit of its own: " + err.Error())
 		}
 	}
+}
+
+// compareToPicked fetches the text of what was picked only when it decides.
+func (s *accumulators) compareToPicked(v, have pipeline.Value, key []byte) int {
+	if !isText(have.Kind) || have.Kind != v.Kind {
+		return compareValues(v, have)
+	}
+	text, _ := s.texts.GetSub(key, s.sub[:])
+	switch { // these conversions allocate nothing
+	case v.Str == string(text):
+		return 0
+	case v.Str < string(text):
+		return -1
+	}
+	return 1
 }
 
 // picked gives what acc holds, without text.
@@ -45,7 +57,7 @@ func isText(k pipeline.Kind) bool {
 }
 
 // compareValues orders values as their keys are ordered: bool < number < string < bytes < json; numbers exactly, whatever
-// their kinds.
+// their kinds. Two texts of one kind are not compared here.
 func compareValues(a, b pipeline.Value) int {
 	if a.IsNumber() && b.IsNumber() {
 		return compareNumbers(a, b)
@@ -53,10 +65,7 @@ func compareValues(a, b pipeline.Value) int {
 	if a.Kind != b.Kind {
 		return cmp.Compare(rank(a.Kind), rank(b.Kind))
 	}
-	if a.Kind == pipeline.Bool {
-		return cmp.Compare(a.Num, b.Num)
-	}
-	return strings.Compare(a.Str, b.Str)
+	return cmp.Compare(a.Num, b.Num)
 }
 
 func rank(k pipeline.Kind) int {
