@@ -184,10 +184,25 @@ func (s *Stream) Seek(generation, seq, chain uint64) (known, lostFirst, lostLast
 		s.compareHeld(seq, chain)
 		s.advance(seq, chain)
 	}
-	s.ghosts = nil // upstream does not hold what lies past seq
+	if err := s.settleDurably(); err != nil {
+		return 0, 0, 0, err
+	}
 	s.cursor = s.confirmed
 	signal(s.wake)
 	return known, lostFirst, lostLast, nil
+}
+
+// settleDurably forgets the ghosts that upstream does not hold: those sequences are made again and sent as data. A second
+// crash would count them as dropped otherwise.
+func (s *Stream) settleDurably() error {
+	if len(s.ghosts) == 0 { // what upstream holds of them was counted when the mark moved
+		return nil
+	}
+	s.settle(s.confirmed)
+	if _, err := s.o.log.Append(appendSettled(nil, s.uid, s.confirmed)); err != nil {
+		return fmt.Errorf("settle gaps of %s: %w", s.uid, err)
+	}
+	return s.o.log.Sync(context.Background())
 }
 
 // compareHeld compares the chain of a held result with upstream's.

@@ -22,6 +22,7 @@ const (
 	kindBound    = 6 // a batch whose bounds are fixed
 	kindRenumber = 7 // at-least-once: entries from a sequence on moved up
 	kindForget   = 8 // the stream is no part of the plan any more
+	kindSettled  = 9 // past a sequence, upstream holds none of the gaps that a cut made void
 )
 
 const flagChains = 1 // chunk: chains are explicit, eight bytes before each payload
@@ -177,6 +178,10 @@ func appendForget(dst []byte, uid string) []byte {
 	return appendString(append(dst, recordVersion, kindForget), uid)
 }
 
+func appendSettled(dst []byte, uid string, seq uint64) []byte {
+	return binary.AppendUvarint(appendString(append(dst, recordVersion, kindSettled), uid), seq)
+}
+
 func appendMarks(dst []byte, marks []markEntry) []byte {
 	dst = append(dst, recordVersion, kindMarks)
 	dst = binary.AppendUvarint(dst, uint64(len(marks)))
@@ -199,7 +204,7 @@ func recordKind(rec []byte) (byte, []byte, error) {
 	if rec[0] != recordVersion {
 		return 0, nil, fmt.Errorf("%w: %d", ErrVersion, rec[0])
 	}
-	if rec[1] < kindChunk || rec[1] > kindForget {
+	if rec[1] < kindChunk || rec[1] > kindSettled {
 		return 0, nil, corrupt(fmt.Sprintf("kind %d", rec[1]))
 	}
 	return rec[1], rec[2:], nil
@@ -391,6 +396,12 @@ func decodeForget(body []byte) (string, error) {
 	c := cursor{b: body}
 	uid := c.text()
 	return uid, c.end("forget")
+}
+
+func decodeSettled(body []byte) (uid string, seq uint64, err error) {
+	c := cursor{b: body}
+	uid, seq = c.text(), c.uvarint()
+	return uid, seq, c.end("settled")
 }
 
 func decodeMarks(body []byte) ([]markEntry, error) {

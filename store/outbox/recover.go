@@ -122,6 +122,12 @@ func (o *Outbox) fold(at uint64, data []byte, elapsed int64) error {
 			return err
 		}
 		delete(o.streams, uid)
+	case kindSettled:
+		uid, seq, err := decodeSettled(body)
+		if err != nil {
+			return err
+		}
+		o.stream(uid).settle(seq)
 	}
 	return nil
 }

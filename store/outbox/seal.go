@@ -100,7 +100,7 @@ func (o *Outbox) writeMarks(freed int64) (before uint64, err error) {
 		s.freed = 0
 	}
 	if o.faults.trimBeforeMarks {
-		_ = o.log.Trim(min(before, at))
+		return 0, o.log.Trim(min(before, at))
 	}
 	return min(before, at), nil
 }

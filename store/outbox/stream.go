@@ -239,12 +239,11 @@ func (s *Stream) replaceChunk(i int, reason string) {
 	}
 	g := gap{first: c.first, last: c.last, chain: c.chainLast, reason: reason, inc: s.o.Incarnation()}
 	s.unload(c)
-	if k := len(s.gaps); k > 0 {
-		if p := s.gapAt(c.first - 1); p != nil && p.last == c.first-1 && p.at == 0 && p.reason == reason && p.last > s.cursor {
-			p.last, p.chain = g.last, g.chain
-			s.dropCovered()
-			return
-		}
+	p := s.gapAt(c.first - 1)
+	if p != nil && p.at == 0 && p.reason == reason && p.last > s.cursor && s.gapAfter(c.first) > c.last {
+		p.last, p.chain = g.last, g.chain // one gap grows while nothing of it was written
+		s.dropCovered()
+		return
 	}
 	s.addGap(g)
 }
