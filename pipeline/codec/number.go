@@ -91,6 +91,18 @@ func (n *number) scanExponent(src []byte, i int) (end int, bad string) {
 	return i, ""
 }
 
+// ParseNumber reads a text that must be one JSON number as the given kind: Int, Uint, Float, or Null for what the text
+// says. reason is "" or why it is refused.
+func ParseNumber(text string, kind pipeline.Kind) (v pipeline.Value, reason string) {
+	if text != "" {
+		n, end, bad := scanNumber(bytesOf(text), 0)
+		if bad == "" && end == len(text) {
+			return n.value(text, kind)
+		}
+	}
+	return v, "want a number, found " + excerpt(text)
+}
+
 const (
 	reasonInteger  = "integer out of range: want -2^63 to 2^64-1"
 	reasonFloat    = "number out of range of a float64"

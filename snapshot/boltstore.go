@@ -1,0 +1,504 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/boltkv"
+)
+
+var (
+	bucketMeta       = []byte("meta")       // "format", "last"
+	bucketCheckpoint = []byte("checkpoint") // id -> manifest
+	bucketAside      = []byte("aside")      // id -> reason, manifest
+	bucketChunk      = []byte("chunk")      // id, number -> packed chunk record
+	bucketBase       = []byte("base")       // serial, number -> packed body
+
+	keyFormat = []byte("format")
+	keyLast   = []byte("last")
+)
+
+const (
+	boltFormat = 1
+	// boltTxBytes bounds what one transaction holds: bbolt keeps its dirty pages on the heap.
+	boltTxBytes = 512 << 10
+	// boltCleanKeys is how many keys of dropped checkpoints one commit deletes beside its own work.
+	boltCleanKeys = 256
+)
+
+// BoltOptions of OpenBolt.
+type BoltOptions struct {
+	Path     string // of the one file; its directory exists
+	Pipeline UUID
+	Bolt     boltkv.Options
+	Logger   *slog.Logger
+}
+
+// BoltStore keeps all in one bbolt file: for small state. Its file opens with bbolt's tools. The commit of a checkpoint is a
+// transaction. mu guards the fields below it; the file has its own locking.
+type BoltStore struct {
+	db   *boltkv.DB
+	o    BoltOptions
+	pack *packer
+
+	mu        sync.Mutex
+	last      uint64
+	serial    uint64    // highest base number used
+	pinned    *Manifest // being merged
+	pinSerial uint64    // bases from here on belong to the merge
+	fresh     BaseRef   // merged, perhaps not named by a manifest yet
+	writing   uint64    // checkpoint under way
+	failed    error
+	damage    []string
+	stats     StoreStats
+	bugs      storeFaults
+}
+
+// storeFaults are planted by tests only.
+type storeFaults struct {
+	manifestFirst bool // the manifest is durable before the deltas
+	asideUnsynced bool // RULES 9: setting aside is not durable
+	baseUnsynced  bool // the base is named before it is durable
+}
+
+// OpenBolt opens or makes the file. A damaged one is set aside, durably, and the store opens empty with the damage in its
+// Listing, so that Restore refuses; it is never opened over. Wraps boltkv.ErrLocked when another process holds it.
+func OpenBolt(o BoltOptions) (*BoltStore, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &BoltStore{o: o}
+	var err error
+	if s.pack, err = newPacker(); err != nil {
+		return nil, err
+	}
+	s.db, err = boltkv.Open(o.Path, o.Bolt)
+	if errors.Is(err, boltkv.ErrCorrupt) {
+		to, aerr := boltkv.SetAside(o.Path)
+		if aerr != nil {
+			return nil, errors.Join(err, aerr)
+		}
+		o.Logger.Error("checkpoint file set aside", "to", to, "error", err)
+		s.db, err = boltkv.Open(o.Path, o.Bolt)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open checkpoint store: %w", err)
+	}
+	for n := 1; ; n++ { // what was set aside stays a sign that there were checkpoints, after a restart too
+		to := fmt.Sprintf("%s.bad-%d", o.Path, n)
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		s.damage = append(s.damage, "damaged file set aside as "+to)
+	}
+	if err := s.load(); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+func (s *BoltStore) load() error {
+	var format uint64
+	err := s.db.View(func(tx *boltkv.Tx) error {
+		m := tx.Bucket(bucketMeta)
+		if m == nil {
+			return nil
+		}
+		format, s.last = beUint(m.Get(keyFormat)), beUint(m.Get(keyLast))
+		if k, _ := tx.Bucket(bucketBase).Cursor().Last(); len(k) == 16 {
+			s.serial = binary.BigEndian.Uint64(k)
+		}
+		return nil
+	})
+	if err != nil || format == boltFormat {
+		return err
+	}
+	if format != 0 {
+		return fmt.Errorf("open checkpoint store %s: format %d: %w", s.o.Path, format, ErrVersion)
+	}
+	return s.db.Update(func(tx *boltkv.Tx) error {
+		for _, b := range [][]byte{bucketMeta, bucketCheckpoint, bucketAside, bucketChunk, bucketBase} {
+			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketMeta).Put(keyFormat, be(boltFormat))
+	})
+}
+
+func be(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
+
+// beUint reads a number; anything but 8 bytes reads as 0.
+func beUint(b []byte) uint64 {
+	if len(b) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+func chunkKey(id uint64, n uint64) []byte { return binary.BigEndian.AppendUint64(be(id), n) }
+
+// LastID implements Store.
+func (s *BoltStore) LastID() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// List implements Store.
+func (s *BoltStore) List(context.Context) (Listing, error) {
+	l := Listing{Damage: slices.Clone(s.damage)}
+	err := s.db.View(func(tx *boltkv.Tx) error {
+		_ = tx.Bucket(bucketCheckpoint).ForEach(func(k, v []byte) error {
+			m, err := DecodeManifest(v)
+			if err == nil && m.ID != beUint(k) {
+				err = fmt.Errorf("manifest of checkpoint %d under the key of %d: %w", m.ID, beUint(k), ErrCorrupt)
+			}
+			if err != nil {
+				newer := errors.Is(err, ErrVersion) || errors.Is(err, ErrFlags)
+				l.Bad = append(l.Bad, Bad{ID: beUint(k), Reason: err.Error(), Newer: newer})
+				return nil
+			}
+			l.Manifests = append(l.Manifests, m)
+			return nil
+		})
+		return tx.Bucket(bucketAside).ForEach(func(k, v []byte) error {
+			c := cursor{b: v}
+			l.SetAside = append(l.SetAside, Bad{ID: beUint(k), Reason: c.string()})
+			return nil
+		})
+	})
+	slices.Reverse(l.Manifests)
+	slices.Reverse(l.Bad)
+	l.Fresh = len(l.Manifests)+len(l.Bad)+len(l.SetAside)+len(l.Damage) == 0 && s.LastID() == 0
+	return l, err
+}
+
+// update runs a transaction and tells what an error means: one that may have reached the disk fails the store.
+func (s *BoltStore) update(visible func(tx *boltkv.Tx) bool, f func(tx *boltkv.Tx) error) error {
+	s.mu.Lock()
+	failed := s.failed
+	s.mu.Unlock()
+	if failed != nil {
+		return failed
+	}
+	inside := false
+	err := s.db.Update(func(tx *boltkv.Tx) error {
+		err := f(tx)
+		inside = err != nil
+		return err
+	})
+	if err == nil || inside {
+		return err
+	}
+	// A failed sync proves nothing about what is on the disk, and a meta page that was written may survive. Everything else
+	// (no space, mostly) ended before the meta page.
+	seen := errors.Is(err, syscall.EIO)
+	_ = s.db.View(func(tx *boltkv.Tx) error {
+		seen = seen || visible != nil && visible(tx)
+		return nil
+	})
+	if seen {
+		err = fmt.Errorf("%w: %w", ErrStoreFailed, err)
+		s.mu.Lock()
+		s.failed = err
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// Begin implements Store.
+func (s *BoltStore) Begin(_ context.Context, parent *Manifest, id uint64) (Writer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		return nil, fmt.Errorf("begin checkpoint %d: %w", id, s.failed)
+	}
+	if id <= s.last {
+		return nil, fmt.Errorf("begin checkpoint %d: number %d was used already", id, s.last)
+	}
+	s.writing, s.last = id, id
+	w := &boltWriter{s: s, parent: parent, id: id}
+	w.sort.sink = w
+	return w, nil
+}
+
+// boltWriter collects chunks and writes them in transactions of their own once they exceed boltTxBytes; they mean nothing until
+// the manifest names them.
+type boltWriter struct {
+	s       *BoltStore
+	parent  *Manifest
+	id      uint64
+	task    uint32
+	tasks   []string
+	sort    sorter
+	frames  []FrameRef
+	sum     frameSum
+	first   uint64 // number of the first chunk of the run under way
+	number  uint64
+	record  []byte
+	pending []pendingChunk
+	bytes   int
+	ended   bool
+}
+
+type pendingChunk struct {
+	number uint64
+	packed []byte
+}
+
+func (w *boltWriter) Write(ctx context.Context, task string, parts []pipeline.StatePart) error {
+	w.task = uint32(len(w.tasks))
+	w.tasks = append(w.tasks, task)
+	return w.sort.write(ctx, parts)
+}
+
+func (w *boltWriter) chunk(index uint32, b *body) error {
+	w.record = appendChunk(w.record[:0], chunkID{w.id, uint32(len(w.frames)), index}, b.buf)
+	w.sum.add(w.record, b.entries)
+	packed := w.s.pack.pack(nil, w.record)
+	w.pending = append(w.pending, pendingChunk{w.number, packed})
+	w.number++
+	w.bytes += len(packed)
+	if w.bytes < boltTxBytes || w.s.bugs.manifestFirst {
+		return nil
+	}
+	return w.s.update(nil, w.flush)
+}
+
+func (w *boltWriter) flush(tx *boltkv.Tx) error {
+	b := tx.Bucket(bucketChunk)
+	for _, c := range w.pending {
+		if err := b.Put(chunkKey(w.id, c.number), c.packed); err != nil {
+			return err
+		}
+	}
+	w.pending, w.bytes = w.pending[:0], 0
+	return nil
+}
+
+func (w *boltWriter) endRun() error {
+	w.frames = append(w.frames, FrameRef{
+		Checkpoint: w.id, Task: w.task, First: w.first, Count: w.sum.count, Entries: w.sum.entries, Bytes: w.sum.bytes, CRC: w.sum.crc,
+	})
+	w.sum, w.first = frameSum{}, w.number
+	return nil
+}
+
+// Commit implements Writer: one transaction holds the last chunks, the manifest, and the end of what it prunes.
+func (w *boltWriter) Commit(_ context.Context, m *Manifest) error {
+	chain(m, w.parent, w.frames)
+	if w.s.bugs.manifestFirst {
+		err := w.s.update(nil, func(tx *boltkv.Tx) error { return tx.Bucket(bucketCheckpoint).Put(be(m.ID), AppendManifest(nil, m)) })
+		return errors.Join(err, w.s.update(nil, w.flush))
+	}
+	err := w.s.update(
+		func(tx *boltkv.Tx) bool { return tx.Bucket(bucketCheckpoint).Get(be(m.ID)) != nil },
+		func(tx *boltkv.Tx) error {
+			if err := w.flush(tx); err != nil {
+				return err
+			}
+			if err := tx.Bucket(bucketCheckpoint).Put(be(m.ID), AppendManifest(nil, m)); err != nil {
+				return err
+			}
+			if err := tx.Bucket(bucketMeta).Put(keyLast, be(m.ID)); err != nil {
+				return err
+			}
+			if _, err := w.s.pruneTx(tx, m.Oldest); err != nil {
+				return err
+			}
+			_, err := w.s.cleanTx(tx, boltCleanKeys)
+			return err
+		})
+	if err != nil {
+		return fmt.Errorf("commit checkpoint %d: %w", m.ID, err)
+	}
+	w.Abort()
+	return nil
+}
+
+// Abort implements Writer. Chunks that were written already are deleted by a later commit.
+func (w *boltWriter) Abort() {
+	if w.ended {
+		return
+	}
+	w.ended = true
+	w.s.mu.Lock()
+	w.s.writing = 0
+	w.s.stats.BytesWritten += sumBytes(w.frames)
+	w.s.mu.Unlock()
+}
+
+func sumBytes(frames []FrameRef) (n uint64) {
+	for _, f := range frames {
+		n += f.Bytes
+	}
+	return n
+}
+
+// SetAside implements Store: the manifest moves to another bucket; frames and base stay as long as it is there.
+func (s *BoltStore) SetAside(_ context.Context, id uint64, reason string) error {
+	if s.bugs.asideUnsynced {
+		return nil
+	}
+	err := s.update(nil, func(tx *boltkv.Tx) error {
+		b := tx.Bucket(bucketCheckpoint)
+		v := b.Get(be(id))
+		if v == nil {
+			return nil
+		}
+		if err := tx.Bucket(bucketAside).Put(be(id), append(appendString(nil, reason), v...)); err != nil {
+			return err
+		}
+		return b.Delete(be(id))
+	})
+	if err != nil {
+		return fmt.Errorf("set checkpoint %d aside: %w", id, err)
+	}
+	s.mu.Lock()
+	s.stats.SetAside++
+	s.mu.Unlock()
+	return nil
+}
+
+// Prune implements Store. After a commit that named the same oldest it writes only when many keys are to be deleted.
+func (s *BoltStore) Prune(ctx context.Context, oldest uint64) error {
+	due := false
+	err := s.db.View(func(tx *boltkv.Tx) error {
+		k, _ := tx.Bucket(bucketCheckpoint).Cursor().First()
+		due = k != nil && beUint(k) < oldest
+		return nil
+	})
+	for err == nil && due {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		err = s.update(nil, func(tx *boltkv.Tx) error {
+			if _, err := s.pruneTx(tx, oldest); err != nil {
+				return err
+			}
+			due, err = s.cleanTx(tx, boltCleanKeys)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("prune checkpoints below %d: %w", oldest, err)
+	}
+	return nil
+}
+
+// pruneTx deletes the manifests below oldest.
+func (s *BoltStore) pruneTx(tx *boltkv.Tx, oldest uint64) (n int, err error) {
+	b := tx.Bucket(bucketCheckpoint)
+	c := b.Cursor()
+	for k, _ := c.First(); k != nil && beUint(k) < oldest; k, _ = c.First() {
+		if err := b.Delete(k); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// cleanTx deletes up to limit keys of chunks and bases that nothing names, and tells whether more are left.
+func (s *BoltStore) cleanTx(tx *boltkv.Tx, limit int) (more bool, err error) {
+	chunks, bases, err := s.referenced(tx)
+	if err != nil {
+		return false, err
+	}
+	for _, part := range []struct {
+		bucket []byte
+		keep   map[uint64]bool
+	}{{bucketChunk, chunks}, {bucketBase, bases}} {
+		b := tx.Bucket(part.bucket)
+		c := b.Cursor()
+		for k, _ := c.First(); k != nil; {
+			if len(k) != 16 {
+				return false, fmt.Errorf("key of %d bytes in bucket %s: %w", len(k), part.bucket, ErrCorrupt)
+			}
+			id := binary.BigEndian.Uint64(k)
+			if part.keep[id] {
+				k, _ = c.Seek(be(id + 1))
+				continue
+			}
+			if limit--; limit < 0 {
+				return true, nil
+			}
+			key := bytes.Clone(k)
+			if err := b.Delete(key); err != nil {
+				return false, err
+			}
+			k, _ = c.Seek(key)
+		}
+	}
+	return false, nil
+}
+
+// referenced tells which checkpoints' chunks and which bases are named by anything.
+func (s *BoltStore) referenced(tx *boltkv.Tx) (chunks, bases map[uint64]bool, err error) {
+	s.mu.Lock()
+	chunks, bases = map[uint64]bool{s.writing: true}, map[uint64]bool{s.fresh.Serial: true}
+	pinned := s.pinned
+	for n := s.pinSerial; pinned != nil && n <= s.serial+1; n++ {
+		bases[n] = true
+	}
+	s.mu.Unlock()
+	name := func(m *Manifest) {
+		bases[m.Base.Serial] = true
+		for _, f := range m.Frames {
+			chunks[f.Checkpoint] = true
+		}
+	}
+	if pinned != nil {
+		name(pinned)
+	}
+	all := func(v []byte) {
+		m, err := DecodeManifest(v)
+		if err != nil {
+			return // unreadable: what it named cannot be known; its own checkpoint's chunks are kept below
+		}
+		name(m)
+	}
+	_ = tx.Bucket(bucketCheckpoint).ForEach(func(k, v []byte) error {
+		chunks[beUint(k)] = true
+		all(v)
+		return nil
+	})
+	_ = tx.Bucket(bucketAside).ForEach(func(k, v []byte) error {
+		chunks[beUint(k)] = true
+		c := cursor{b: v}
+		c.bytes()
+		all(c.b)
+		return nil
+	})
+	return chunks, bases, nil
+}
+
+// Stats implements Store.
+func (s *BoltStore) Stats() StoreStats {
+	n := 0
+	_ = s.db.View(func(tx *boltkv.Tx) error { // fails only when closed
+		return tx.Bucket(bucketCheckpoint).ForEach(func(_, _ []byte) error { n++; return nil })
+	})
+	size := s.db.Size()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Checkpoints, s.stats.Bytes = n, uint64(size)
+	return s.stats
+}
+
+// Close implements Store.
+func (s *BoltStore) Close() error {
+	s.pack.close()
+	return s.db.Close()
+}
