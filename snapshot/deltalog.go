@@ -81,11 +81,25 @@ func newLogStore(ctx context.Context, o LogOptions, l recordLog, chunk int) (*Lo
 	if s.catalog, err = openCatalog(o.Catalog, o.Logger); err != nil {
 		return nil, err
 	}
-	if last, live := s.catalog.last(); live > 0 && len(s.live)+len(s.bad)+len(s.aside) == 0 {
-		s.damage = append(s.damage, fmt.Sprintf("the catalog knows checkpoint %d, the log holds none", last))
-		s.last = max(s.last, last)
-	}
+	s.compareCatalog()
 	return s, nil
+}
+
+// compareCatalog makes use of the second witness: it lags behind the log, so when it knows more, the log has lost it.
+func (s *LogStore) compareCatalog() {
+	last, newest := s.catalog.last()
+	known := s.oldest
+	for id := range s.live {
+		known = max(known, id)
+	}
+	for id := range s.aside {
+		known = max(known, id)
+	}
+	if newest > known {
+		s.damage = append(s.damage, fmt.Sprintf("the catalog knows checkpoint %d, the newest in the log is %d", newest, known))
+	}
+	s.last = max(s.last, last)
+	s.noted = last > 0
 }
 
 // tidy removes temporary files and learns the highest base number. Bases that nothing names are removed by the next Prune.
