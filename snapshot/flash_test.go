@@ -31,6 +31,8 @@ func (l *flashLoad) put(i uint64) {
 	for j := 0; j < 50; j += 8 {
 		binary.LittleEndian.PutUint64(val[j:], l.r.Uint64())
 	}
+	l.t.Lock()
+	defer l.t.Unlock()
 	if err := l.t.Put(key[:], val); err != nil {
 		panic(err)
 	}
@@ -96,6 +98,8 @@ type tableEngine struct {
 }
 
 func (e *tableEngine) Inject(_ context.Context, id uint64) error {
+	e.table.Lock()
+	defer e.table.Unlock()
 	e.c.Deliver(pipeline.TaskSnapshot{
 		Task: "t", Barrier: pipeline.Barrier{ID: id, Position: e.pos},
 		Parts: []pipeline.StatePart{{UID: "s", Spec: e.table.Spec(), Frozen: e.table.Freeze()}},
