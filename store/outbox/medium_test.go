@@ -21,3 +21,15 @@ func (m medium) crash(rnd *rand.Rand) medium {
 	c.Images(m.mem, 0, func(image *disktest.Mem) { images = append(images, image) })
 	return medium{images[rnd.IntN(len(images))]}
 }
+
+// clone gives what is durable for certain.
+func (m medium) clone() medium {
+	var image *disktest.Mem
+	c := disktest.Crasher{PerCall: 1}
+	c.Images(m.mem, 0, func(i *disktest.Mem) {
+		if image == nil {
+			image = i
+		}
+	})
+	return medium{image}
+}

@@ -226,6 +226,9 @@ func (s *Stream) moveUp(delta uint64) error {
 	if _, err := s.o.log.AppendReserved(appendRenumber(nil, &renumberRecord{uid: s.uid, from: from, delta: delta})); err != nil {
 		return fmt.Errorf("renumber %s: %w", s.uid, err)
 	}
+	if err := s.o.log.Sync(context.Background()); err != nil { // before any of them is sent under its new number
+		return fmt.Errorf("renumber %s: %w", s.uid, err)
+	}
 	s.renumber(from, delta)
 	for i := range s.barriers {
 		s.barriers[i].seq += delta
