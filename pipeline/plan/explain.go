@@ -114,6 +114,9 @@ func (s *Sink) promise() string {
 	case s.Guarantee() != "exactly-once":
 		return "at least once (protocol plain: the endpoint does not deduplicate by sequence)"
 	}
+	if !s.Deterministic { // RULES 14
+		return "exactly once from the newest checkpoint only: a step before it may give other results when an older one is restored"
+	}
 	return "exactly once"
 }
 
