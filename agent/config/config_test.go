@@ -220,9 +220,9 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("config %v, error %v", c != nil, err)
 		}
 		if err != nil {
-			for line := range strings.Lines(err.Error()) {
-				if strings.TrimSpace(line) == "" {
-					t.Fatalf("an empty line in %q", err)
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if !strings.HasPrefix(line, "f.yaml:") || plan.Printable(line) != line {
+					t.Fatalf("a bad line in %q", err)
 				}
 			}
 			return
