@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"sync"
 	"time"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
@@ -32,8 +33,8 @@ type connectionEnd struct {
 // after a loss.
 func (s *Session) connection(ctx context.Context) (end connectionEnd, err error) {
 	var t *tap
-	lost := make(chan error, 1)
-	options, err := s.options(lost, func() (net.Conn, error) {
+	lost := make(chan struct{})
+	options, err := s.options(sync.OnceFunc(func() { close(lost) }), func() (net.Conn, error) {
 		conn, err := dial(ctx, &s.config)
 		if err != nil {
 			return nil, err
@@ -89,7 +90,7 @@ func (s *Session) connection(ctx context.Context) (end connectionEnd, err error)
 }
 
 // options are those of R2. open makes the tap.
-func (s *Session) options(lost chan<- error, open func() (net.Conn, error)) (*paho.ClientOptions, error) {
+func (s *Session) options(lost func(), open func() (net.Conn, error)) (*paho.ClientOptions, error) {
 	secret, err := password(&s.config)
 	if err != nil {
 		return nil, err
@@ -108,12 +109,7 @@ func (s *Session) options(lost chan<- error, open func() (net.Conn, error)) (*pa
 		SetPingTimeout(24 * time.Hour).
 		SetConnectTimeout(s.config.ConnectTimeout).
 		SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (net.Conn, error) { return open() }).
-		SetConnectionLostHandler(func(_ paho.Client, err error) {
-			select {
-			case lost <- err:
-			default:
-			}
-		}).
+		SetConnectionLostHandler(func(paho.Client, error) { lost() }).
 		SetDefaultPublishHandler(func(_ paho.Client, m paho.Message) {
 			s.log.Error("BUG: a message went past the tap", "topic", m.Topic())
 		})
@@ -132,7 +128,7 @@ func (noStore) Close()                            {}
 func (noStore) Reset()                            {}
 
 // serve works a connection until it is lost, the journal is full, or Run is to end.
-func (s *Session) serve(ctx context.Context, t *tap, client paho.Client, lost <-chan error) (full bool, err error) {
+func (s *Session) serve(ctx context.Context, t *tap, client paho.Client, lost <-chan struct{}) (full bool, err error) {
 	if err := s.proceed(ctx, t, client); err != nil {
 		return s.giveUp(ctx, t, err)
 	}

@@ -115,7 +115,10 @@ func (s *Session) Run(ctx context.Context) error {
 	for _, w := range s.config.Warnings() {
 		s.log.Warn("setting weakens what is promised", "what", w)
 	}
-	if !s.rebuilt {
+	s.mu.Lock()
+	rebuilt := s.rebuilt
+	s.mu.Unlock()
+	if !rebuilt {
 		if err := Rebuild(s.journal, s); err != nil {
 			return err
 		}
