@@ -19,6 +19,8 @@ import (
 const (
 	// watchEvery is how often a connection is looked at for silence and for the end of its first burst.
 	watchEvery = 500 * time.Millisecond
+	// requestTimeout is how long paho may take to hand a packet to its own writer.
+	requestTimeout = 2 * time.Second
 	// pahoEndWait is how long paho gets to notice that its connection is closed.
 	pahoEndWait = time.Second
 )
@@ -108,6 +110,7 @@ func (s *Session) options(lost func(), open func() (net.Conn, error)) (*paho.Cli
 		// lies behind messages that wait.
 		SetPingTimeout(24 * time.Hour).
 		SetConnectTimeout(s.config.ConnectTimeout).
+		SetWriteTimeout(requestTimeout). // how long SUBSCRIBE blocks when the connection breaks under it; 30 s otherwise
 		SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (net.Conn, error) { return open() }).
 		SetConnectionLostHandler(func(paho.Client, error) { lost() }).
 		SetDefaultPublishHandler(func(_ paho.Client, m paho.Message) {
@@ -212,7 +215,7 @@ func (s *Session) subscribe(ctx context.Context, t *tap, client paho.Client) err
 		}
 	}
 	if len(removed) > 0 {
-		if err := s.await(ctx, t, client.Unsubscribe(removed...)); err != nil {
+		if _, err := ask(ctx, s, t, func() paho.Token { return client.Unsubscribe(removed...) }); err != nil {
 			return fmt.Errorf("unsubscribe %q: %w", removed, err)
 		}
 		s.log.Info("filters unsubscribed", "filters", removed)
@@ -221,17 +224,11 @@ func (s *Session) subscribe(ctx context.Context, t *tap, client paho.Client) err
 	for _, w := range s.wanted {
 		filters[w.filter] = w.qos
 	}
-	token := client.SubscribeMultiple(filters, nil).(*paho.SubscribeToken)
-	// paho reports a refusal as an error of its own in some cases and not in others: the codes decide.
-	err := s.await(ctx, t, token)
-	if err != nil {
-		select {
-		case <-token.Done():
-		default:
-			return fmt.Errorf("subscribe: %w", err)
-		}
+	token, err := ask(ctx, s, t, func() *paho.SubscribeToken { return client.SubscribeMultiple(filters, nil).(*paho.SubscribeToken) })
+	if token == nil {
+		return fmt.Errorf("subscribe: %w", err)
 	}
-	codes := token.Result()
+	codes := token.Result() // they decide: paho reports a refusal as an error in some cases and not in others
 	if err != nil && len(codes) == 0 {
 		return fmt.Errorf("subscribe: %w", err)
 	}
@@ -278,24 +275,35 @@ func (s *Session) refusal(codes map[string]byte) error {
 	return nil
 }
 
-// await waits for paho's token, no longer than the connect timeout and the connection.
-func (s *Session) await(ctx context.Context, t *tap, token paho.Token) error {
+// ask makes a request of paho and waits for its answer, no longer than the connect timeout and the connection. The token is
+// nil when there was none. The request itself runs in a goroutine: paho blocks in it for the write timeout when the
+// connection breaks under it. Run waits for these goroutines.
+func ask[T paho.Token](ctx context.Context, s *Session, t *tap, request func() T) (token T, err error) {
+	made := make(chan T, 1)
+	s.requests.Go(func() {
+		token := request()
+		select {
+		case <-token.Done():
+			made <- token
+		case <-t.done: // paho may forget a token that was made while the connection broke
+		}
+	})
 	timer := time.NewTimer(s.config.ConnectTimeout)
 	defer timer.Stop()
 	select {
-	case <-token.Done():
-		return token.Error()
+	case token = <-made:
+		return token, token.Error()
 	case e := <-t.events:
 		if e == tapFull {
-			return pipeline.ErrJournalFull
+			return token, pipeline.ErrJournalFull
 		}
-		return fmt.Errorf("BUG: tap event %d while subscribing", e) // the sweep ends before SUBSCRIBE
+		return token, fmt.Errorf("BUG: tap event %d while subscribing", e) // the sweep ends before SUBSCRIBE
 	case <-timer.C:
-		return fmt.Errorf("wait %v for the answer: %w", s.config.ConnectTimeout, ErrDead)
+		return token, fmt.Errorf("wait %v for the answer: %w", s.config.ConnectTimeout, ErrDead)
 	case <-t.done:
-		return errConnectionLost
+		return token, errConnectionLost
 	case <-ctx.Done():
-		return ctx.Err()
+		return token, ctx.Err()
 	}
 }
 

@@ -51,6 +51,7 @@ type Session struct {
 	failOnce   sync.Once
 	full       atomic.Bool
 	fullChange chan struct{}
+	requests   sync.WaitGroup // goroutines of ask
 
 	fault faults
 }
@@ -146,6 +147,7 @@ func (s *Session) Run(ctx context.Context) error {
 		default:
 		}
 	})()
+	defer s.requests.Wait()
 	for {
 		if s.full.Load() && !s.pause(ctx, true) {
 			return s.hasFailed()
