@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"sync"
 	"time"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
@@ -18,6 +19,8 @@ import (
 const (
 	// watchEvery is how often a connection is looked at for silence and for the end of its first burst.
 	watchEvery = 500 * time.Millisecond
+	// requestTimeout is how long paho may take to hand a packet to its own writer.
+	requestTimeout = 2 * time.Second
 	// pahoEndWait is how long paho gets to notice that its connection is closed.
 	pahoEndWait = time.Second
 )
@@ -32,8 +35,8 @@ type connectionEnd struct {
 // after a loss.
 func (s *Session) connection(ctx context.Context) (end connectionEnd, err error) {
 	var t *tap
-	lost := make(chan error, 1)
-	options, err := s.options(lost, func() (net.Conn, error) {
+	lost := make(chan struct{})
+	options, err := s.options(sync.OnceFunc(func() { close(lost) }), func() (net.Conn, error) {
 		conn, err := dial(ctx, &s.config)
 		if err != nil {
 			return nil, err
@@ -89,7 +92,7 @@ func (s *Session) connection(ctx context.Context) (end connectionEnd, err error)
 }
 
 // options are those of R2. open makes the tap.
-func (s *Session) options(lost chan<- error, open func() (net.Conn, error)) (*paho.ClientOptions, error) {
+func (s *Session) options(lost func(), open func() (net.Conn, error)) (*paho.ClientOptions, error) {
 	secret, err := password(&s.config)
 	if err != nil {
 		return nil, err
@@ -107,13 +110,9 @@ func (s *Session) options(lost chan<- error, open func() (net.Conn, error)) (*pa
 		// lies behind messages that wait.
 		SetPingTimeout(24 * time.Hour).
 		SetConnectTimeout(s.config.ConnectTimeout).
+		SetWriteTimeout(requestTimeout). // how long SUBSCRIBE blocks when the connection breaks under it; 30 s otherwise
 		SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (net.Conn, error) { return open() }).
-		SetConnectionLostHandler(func(_ paho.Client, err error) {
-			select {
-			case lost <- err:
-			default:
-			}
-		}).
+		SetConnectionLostHandler(func(paho.Client, error) { lost() }).
 		SetDefaultPublishHandler(func(_ paho.Client, m paho.Message) {
 			s.log.Error("BUG: a message went past the tap", "topic", m.Topic())
 		})
@@ -132,7 +131,7 @@ func (noStore) Close()                            {}
 func (noStore) Reset()                            {}
 
 // serve works a connection until it is lost, the journal is full, or Run is to end.
-func (s *Session) serve(ctx context.Context, t *tap, client paho.Client, lost <-chan error) (full bool, err error) {
+func (s *Session) serve(ctx context.Context, t *tap, client paho.Client, lost <-chan struct{}) (full bool, err error) {
 	if err := s.proceed(ctx, t, client); err != nil {
 		return s.giveUp(ctx, t, err)
 	}
@@ -216,7 +215,7 @@ func (s *Session) subscribe(ctx context.Context, t *tap, client paho.Client) err
 		}
 	}
 	if len(removed) > 0 {
-		if err := s.await(ctx, t, client.Unsubscribe(removed...)); err != nil {
+		if _, err := ask(ctx, s, t, func() paho.Token { return client.Unsubscribe(removed...) }); err != nil {
 			return fmt.Errorf("unsubscribe %q: %w", removed, err)
 		}
 		s.log.Info("filters unsubscribed", "filters", removed)
@@ -225,17 +224,11 @@ func (s *Session) subscribe(ctx context.Context, t *tap, client paho.Client) err
 	for _, w := range s.wanted {
 		filters[w.filter] = w.qos
 	}
-	token := client.SubscribeMultiple(filters, nil).(*paho.SubscribeToken)
-	// paho reports a refusal as an error of its own in some cases and not in others: the codes decide.
-	err := s.await(ctx, t, token)
-	if err != nil {
-		select {
-		case <-token.Done():
-		default:
-			return fmt.Errorf("subscribe: %w", err)
-		}
+	token, err := ask(ctx, s, t, func() *paho.SubscribeToken { return client.SubscribeMultiple(filters, nil).(*paho.SubscribeToken) })
+	if token == nil {
+		return fmt.Errorf("subscribe: %w", err)
 	}
-	codes := token.Result()
+	codes := token.Result() // they decide: paho reports a refusal as an error in some cases and not in others
 	if err != nil && len(codes) == 0 {
 		return fmt.Errorf("subscribe: %w", err)
 	}
@@ -282,24 +275,35 @@ func (s *Session) refusal(codes map[string]byte) error {
 	return nil
 }
 
-// await waits for paho's token, no longer than the connect timeout and the connection.
-func (s *Session) await(ctx context.Context, t *tap, token paho.Token) error {
+// ask makes a request of paho and waits for its answer, no longer than the connect timeout and the connection. The token is
+// nil when there was none. The request itself runs in a goroutine: paho blocks in it for the write timeout when the
+// connection breaks under it. Run waits for these goroutines.
+func ask[T paho.Token](ctx context.Context, s *Session, t *tap, request func() T) (token T, err error) {
+	made := make(chan T, 1)
+	s.requests.Go(func() {
+		token := request()
+		select {
+		case <-token.Done():
+			made <- token
+		case <-t.done: // paho may forget a token that was made while the connection broke
+		}
+	})
 	timer := time.NewTimer(s.config.ConnectTimeout)
 	defer timer.Stop()
 	select {
-	case <-token.Done():
-		return token.Error()
+	case token = <-made:
+		return token, token.Error()
 	case e := <-t.events:
 		if e == tapFull {
-			return pipeline.ErrJournalFull
+			return token, pipeline.ErrJournalFull
 		}
-		return fmt.Errorf("BUG: tap event %d while subscribing", e) // the sweep ends before SUBSCRIBE
+		return token, fmt.Errorf("BUG: tap event %d while subscribing", e) // the sweep ends before SUBSCRIBE
 	case <-timer.C:
-		return fmt.Errorf("wait %v for the answer: %w", s.config.ConnectTimeout, ErrDead)
+		return token, fmt.Errorf("wait %v for the answer: %w", s.config.ConnectTimeout, ErrDead)
 	case <-t.done:
-		return errConnectionLost
+		return token, errConnectionLost
 	case <-ctx.Done():
-		return ctx.Err()
+		return token, ctx.Err()
 	}
 }
 

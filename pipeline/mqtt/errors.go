@@ -13,6 +13,8 @@ var (
 	ErrRecord = errors.New("undecodable mqtt record")
 	// ErrRefused: the broker refused a subscription or granted a lower QoS than asked.
 	ErrRefused = errors.New("subscription refused")
+	// ErrNotRebuilt: Carry was called before Rebuild had read the journal. Recycle nothing, try later.
+	ErrNotRebuilt = errors.New("dedup table is not rebuilt yet")
 	// ErrDead: the broker sent nothing for the whole ping timeout.
 	ErrDead = errors.New("no answer from the broker")
 )

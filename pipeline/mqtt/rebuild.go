@@ -36,7 +36,7 @@ func Rebuild(journal pipeline.Journal, sessions ...*Session) error {
 func (s *Session) forgetAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table, s.order, s.granted, s.machine = table{}, idOrder{}, nil, machine{}
+	s.table, s.order, s.granted, s.machine, s.rebuilt = table{}, idOrder{}, nil, machine{}, false
 }
 
 // replay takes one record of this session as the tap did when it wrote it.
@@ -117,13 +117,17 @@ func (t *table) restore(c carried, pos pipeline.Position) {
 }
 
 // Carry writes the live part of the table whose records lie below before: the journal calls it before it recycles them, and
-// syncs what was added. add appends one record. Entries that can match nothing any more are left out.
+// syncs what was added. add appends one record. Entries that can match nothing any more are left out. Before Rebuild it
+// returns ErrNotRebuilt: nothing must be recycled while the table is still being read from it.
 //
 // The table stays locked meanwhile, so that no session or forget record can come between its reading and its writing; the
 // tap holds no lock while it appends, so both can proceed.
 func (s *Session) Carry(before pipeline.Position, add func(*pipeline.Entry) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.rebuilt {
+		return fmt.Errorf("carry dedup entries of broker %s: %w", s.config.Name, ErrNotRebuilt)
+	}
 	// Where the new records will lie is known only when the journal tells (Pos). A lower bound is enough: at worst an entry
 	// is carried again too early. The journal itself must not be asked here: it may hold its own lock.
 	behind := max(before, s.lastPos+1)

@@ -51,6 +51,7 @@ type Session struct {
 	failOnce   sync.Once
 	full       atomic.Bool
 	fullChange chan struct{}
+	requests   sync.WaitGroup // goroutines of ask
 
 	fault faults
 }
@@ -115,7 +116,10 @@ func (s *Session) Run(ctx context.Context) error {
 	for _, w := range s.config.Warnings() {
 		s.log.Warn("setting weakens what is promised", "what", w)
 	}
-	if !s.rebuilt {
+	s.mu.Lock()
+	rebuilt := s.rebuilt
+	s.mu.Unlock()
+	if !rebuilt {
 		if err := Rebuild(s.journal, s); err != nil {
 			return err
 		}
@@ -143,6 +147,7 @@ func (s *Session) Run(ctx context.Context) error {
 		default:
 		}
 	})()
+	defer s.requests.Wait()
 	for {
 		if s.full.Load() && !s.pause(ctx, true) {
 			return s.hasFailed()
