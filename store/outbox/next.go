@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/weirstream/weir/pipeline"
 )
