@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/weirstream/weir/pipeline"
 )
