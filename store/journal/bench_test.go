@@ -34,7 +34,7 @@ func BenchmarkAppendCommit(b *testing.B) {
 			entries := make([]pipeline.Entry, 1000)
 			payload := 0
 			for i := range entries {
-				p := fmt.Appendf(nil, `{"device":"dev-%03d","ts":%d,"temp":%d.%d,"hum":%d,"seq":%d,"state":"running"`, i%100, 1700000000000+i*977, i%40, i%10, i%100, i)
+				p := fmt.Appendf(nil, `{"device":"dev-%03d","ts":%d,"temp":%d.%d,"hum":%d,"seq":%d,"state":"running"`, i%100, 1700000000000+int64(i)*977, i%40, i%10, i%100, i)
 				for len(p) < 119 {
 					p = append(p, ' ')
 				}

@@ -25,6 +25,7 @@ type survey struct {
 	aside  []*segment // unreadable
 	repair []*segment // whose first sector is damaged
 
+	buf     []byte  // read into, segment after segment
 	tailBuf []byte  // content of the last segment
 	wipe    []int64 // frames behind the cut: they were never acknowledged and must not come back
 }
@@ -84,7 +85,7 @@ func (s *survey) walkAll(list []found) error {
 
 // adopt takes a segment whose first sector is damaged for what its frames say: those of the highest epoch.
 func (s *survey) adopt(g *segment) bool {
-	buf, err := readSegment(g)
+	buf, err := s.read(g)
 	if err != nil {
 		return false
 	}
@@ -112,9 +113,13 @@ func (s *survey) putAside() error {
 	return s.l.o.FS.SyncDir(s.l.o.Dir)
 }
 
-// readSegment reads a whole file. Pages that cannot be read are zero: their frames count as damaged.
-func readSegment(g *segment) ([]byte, error) {
-	b := make([]byte, g.size)
+// read reads a whole file into the one buffer. Pages that cannot be read are zero: their frames count as damaged.
+func (s *survey) read(g *segment) ([]byte, error) {
+	if int64(cap(s.buf)) < g.size {
+		s.buf = make([]byte, g.size)
+	}
+	b := s.buf[:g.size]
+	clear(b)
 	if n, err := g.file.ReadAt(b, 0); n == len(b) || errors.Is(err, io.EOF) {
 		return b, nil
 	}
@@ -135,7 +140,7 @@ func readSegment(g *segment) ([]byte, error) {
 
 // walk follows the frames of one segment from position s.next on. limit is the first position of the next segment, 0 for the last.
 func (s *survey) walk(g *segment, limit uint64) error {
-	buf, err := readSegment(g)
+	buf, err := s.read(g)
 	if err != nil {
 		return err
 	}
