@@ -21,9 +21,10 @@ type survey struct {
 	next   uint64 // position wanted next
 	synced uint64 // highest synced_through seen
 	stamp  pipeline.Stamp
-	jump   uint64     // nothing in use was readable: positions up to here are left out
-	aside  []*segment // unreadable
-	repair []*segment // whose first sector is damaged
+	jump   uint64              // nothing in use was readable: positions up to here are left out
+	aside  []*segment          // unreadable
+	repair []*segment          // whose first sector is damaged
+	reach  map[*segment]uint64 // last position in those
 
 	buf     []byte  // read into, segment after segment
 	tailBuf []byte  // content of the last segment
@@ -61,6 +62,7 @@ func (s *survey) walkAll(list []found) error {
 	slices.SortFunc(live, func(a, b *segment) int {
 		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.first, b.first))
 	})
+	live = s.leaveStale(live)
 	l.segments = live
 	for i, g := range live {
 		limit := uint64(0) // none
@@ -93,8 +95,20 @@ func (s *survey) adopt(g *segment) bool {
 		if f.epoch > g.epoch {
 			g.epoch, g.first = f.epoch, f.first
 		}
+		s.reach[g] = f.last
 	}
 	return g.epoch > 0
+}
+
+// leaveStale takes away adopted segments at the front whose frames do not reach the next segment: a recycled one whose FREE mark was
+// damaged looks like that.
+func (s *survey) leaveStale(live []*segment) []*segment {
+	for len(live) > 1 && slices.Contains(s.repair, live[0]) && s.reach[live[0]]+1 < live[1].first {
+		s.aside = append(s.aside, live[0])
+		s.repair = slices.DeleteFunc(s.repair, func(g *segment) bool { return g == live[0] })
+		live = live[1:]
+	}
+	return live
 }
 
 // putAside renames the segments that hold no readable frame; they are not used again. It comes last: until then a crash finds them
@@ -126,7 +140,7 @@ func (s *survey) read(g *segment) ([]byte, error) {
 	good := 0
 	for off := int64(0); off < g.size; off += pageBytes {
 		page := b[off:min(off+pageBytes, g.size)]
-		if n, err := g.file.ReadAt(page, off); n < len(page) && err != nil {
+		if readPatiently(g, page, off) != nil {
 			clear(page)
 			continue
 		}
@@ -136,6 +150,19 @@ func (s *survey) read(g *segment) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: no page can be read", g.name)
 	}
 	return b, nil
+}
+
+// readAttempts are made for a page before it counts as unreadable: a passing error must not look like damage.
+const readAttempts = 4
+
+func readPatiently(g *segment, b []byte, off int64) (err error) {
+	n := 0
+	for range readAttempts {
+		if n, err = g.file.ReadAt(b, off); n == len(b) || errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+	return err
 }
 
 // walk follows the frames of one segment from position s.next on. limit is the first position of the next segment, 0 for the last.
