@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"strings"
 )
 
 // Tags of the key encoding, in sort order. The encoding is fixed for ever: it is in state and in savepoints.
@@ -113,6 +114,10 @@ func int64Saturated(f float64) int64 {
 
 // appendTextKey escapes 0x00 as 00 FF and ends with 00 01, so that no text is a prefix of another and order is kept.
 func appendTextKey(dst []byte, s string) []byte {
+	if strings.IndexByte(s, 0) < 0 {
+		dst = append(dst, s...)
+		return append(dst, 0, 1)
+	}
 	for i := 0; i < len(s); i++ {
 		if s[i] == 0 {
 			dst = append(dst, 0, 0xFF)

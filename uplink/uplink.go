@@ -4,9 +4,10 @@ package uplink
 
 import (
 	"context"
-	"errors"
+	"encoding/binary"
 	"fmt"
-	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -45,9 +46,34 @@ type Batch struct {
 	Results     []pipeline.Result
 }
 
-// IdempotencyKey is the same for the same batch after any crash.
+// IdempotencyKey is the same for the same batch after any crash: bounds and gaps are durable before a batch is sent. A
+// batch with gaps has them hashed in: once a record was rejected, the rest is another request, and an endpoint that
+// remembers its answer by key must not repeat the refusal.
 func (b *Batch) IdempotencyKey() string {
+	var d xxhash.Digest
+	d.Reset()
+	gaps := false
+	for i := range b.Results {
+		if r := &b.Results[i]; r.Kind == pipeline.ResultGap {
+			var p [16]byte
+			binary.LittleEndian.PutUint64(p[:8], r.Seq)
+			binary.LittleEndian.PutUint64(p[8:], r.Last)
+			_, _ = d.Write(p[:]) // never fails
+			gaps = true
+		}
+	}
+	if gaps {
+		return fmt.Sprintf("%s/%d/%d-%d~%016x", b.Stream, b.Generation, b.First, b.Last, d.Sum64())
+	}
 	return fmt.Sprintf("%s/%d/%d-%d", b.Stream, b.Generation, b.First, b.Last)
+}
+
+// Chain is the chain hash at Last; 0 when it is not known.
+func (b *Batch) Chain() uint64 {
+	if len(b.Results) == 0 {
+		return 0
+	}
+	return b.Results[len(b.Results)-1].Chain
 }
 
 // Rejected is a record that the upstream will never take.
@@ -64,25 +90,6 @@ type Answer struct {
 	// unless Durable covers them.
 	Rejected []Rejected
 }
-
-// Errors of an Endpoint. Any other error is temporary: the same batch is sent again after a back-off.
-var (
-	// ErrFenced: the upstream knows a higher incarnation (or an equal one of another board). Final.
-	ErrFenced = errors.New("fenced: the upstream knows a newer incarnation of this gateway")
-	// ErrHole: the batch does not continue the run. Open again and send from there.
-	ErrHole = errors.New("batch leaves a hole: the upstream holds less than assumed")
-	// ErrRejected: the whole batch was refused for good and no record was named. It is split.
-	ErrRejected = errors.New("batch rejected by the upstream")
-)
-
-// RetryAfter is a temporary refusal with a time to wait.
-type RetryAfter struct {
-	Wait time.Duration
-	Err  error
-}
-
-func (r *RetryAfter) Error() string { return fmt.Sprintf("retry after %s: %v", r.Wait, r.Err) }
-func (r *RetryAfter) Unwrap() error { return r.Err }
 
 // Guarantee is what an endpoint can promise; `weir check` prints it.
 type Guarantee string

@@ -43,7 +43,7 @@ func AppendJSON(dst []byte, cols []Column, whole int, slots []pipeline.Value) ([
 			return dst[:start], fmt.Errorf("encode column name %q: %w", cols[i].Name, err)
 		}
 		dst = append(dst, ':')
-		if dst, err = appendValue(dst, slots[cols[i].Slot]); err != nil {
+		if dst, err = AppendValue(dst, slots[cols[i].Slot]); err != nil {
 			return dst[:start], fmt.Errorf("encode column %s: %w", cols[i].Name, err)
 		}
 	}
@@ -63,7 +63,7 @@ func appendWhole(dst []byte, cols []Column, v pipeline.Value) ([]byte, nameSet, 
 			taken.add(i)
 		}
 	}
-	dst, err := appendValue(append(dst, `"`+ValueField+`":`...), v)
+	dst, err := AppendValue(append(dst, `"`+ValueField+`":`...), v)
 	if err != nil {
 		err = fmt.Errorf("encode the document: %w", err)
 	}
@@ -168,8 +168,8 @@ var (
 	errFinite = errors.New("number is not finite")
 )
 
-// appendValue appends v as JSON. Integers are exact, floats have the fewest digits that read back as the same float.
-func appendValue(dst []byte, v pipeline.Value) ([]byte, error) {
+// AppendValue appends one value as JSON. Integers are exact, floats have the fewest digits that read back as the same float.
+func AppendValue(dst []byte, v pipeline.Value) ([]byte, error) {
 	switch v.Kind {
 	case pipeline.Null:
 		return append(dst, "null"...), nil

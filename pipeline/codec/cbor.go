@@ -2,10 +2,8 @@ package codec
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
@@ -26,8 +24,8 @@ type cborDecoder struct {
 }
 
 // NewCBOR makes a CBOR decoder. Map keys are text or integers (the path names an integer key by its decimal digits). whole is
-// the item as JSON text: members in their order, byte strings as base64, time tags as RFC 3339 text, other tags by their
-// content.
+// the item as JSON text: members in their order, byte strings as base64, big numbers with all their digits. Any other tag,
+// those of times too, stands for its content.
 func NewCBOR(fields []Field, whole int, l Limits) Decoder {
 	l = l.orDefault()
 	mode, err := cbor.DecOptions{
@@ -146,10 +144,9 @@ func (d *cborDecoder) children(r *cborReader, h cborHead, n *node) error {
 	return nil
 }
 
-// tag reads big numbers as integers and times as milliseconds or text; any other tag is passed through to its content.
+// tag reads big numbers as integers; any other tag stands for its content.
 func (d *cborDecoder) tag(r *cborReader, h cborHead, start int, n *node) error {
-	switch h.arg {
-	case tagBigPositive, tagBigNegative:
+	if h.arg == tagBigPositive || h.arg == tagBigNegative {
 		content := r.head()
 		if content.major != majorBytes {
 			return &Error{Reason: "a big number holds bytes", Offset: start}
@@ -201,7 +198,7 @@ func (d *cborDecoder) store(at int, n *node, v pipeline.Value) error {
 		switch {
 		case t.kind == pipeline.Null || t.kind == v.Kind:
 		case t.kind == pipeline.JSON:
-			text, err := appendValue(nil, v)
+			text, err := AppendValue(nil, v)
 			if err != nil {
 				return &Error{Reason: err.Error(), Offset: at, Field: n.path}
 			}
@@ -219,19 +216,7 @@ func (d *cborDecoder) store(at int, n *node, v pipeline.Value) error {
 		}
 		d.slots[t.slot] = w
 	}
-	if n.hasKind(pipeline.Uint) && v.Kind == pipeline.Int && v.Int() < 0 {
-		return &Error{Reason: reasonNegative, Offset: at, Field: n.path}
-	}
 	return nil
-}
-
-func (n *node) hasKind(k pipeline.Kind) bool {
-	for _, t := range n.targets {
-		if t.kind == k {
-			return true
-		}
-	}
-	return false
 }
 
 // integral turns a number into an integer where it is one.
@@ -253,17 +238,4 @@ func integral(v pipeline.Value, kind pipeline.Kind) (pipeline.Value, string) {
 		return v, reasonNegative
 	}
 	return v, ""
-}
-
-// timeText is tag 1 (a number of seconds) as RFC 3339 text.
-func timeText(v pipeline.Value) (string, error) {
-	ms, err := ParseTime(v, Seconds)
-	if err != nil {
-		return "", err
-	}
-	t := time.UnixMilli(ms).UTC()
-	if t.Year() < 0 || t.Year() > 9999 {
-		return "", fmt.Errorf("year %d of a time tag is not in 0..9999", t.Year())
-	}
-	return t.Format(time.RFC3339Nano), nil
 }

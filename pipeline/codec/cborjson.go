@@ -8,8 +8,6 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
-const tagEpoch = 1
-
 // appendJSON appends the item as JSON text: a function of its bytes alone. Integers are exact, whatever their size.
 func (r *cborReader) appendJSON(dst []byte) ([]byte, error) {
 	start := r.at
@@ -20,7 +18,7 @@ func (r *cborReader) appendJSON(dst []byte) ([]byte, error) {
 	case majorNegative:
 		return appendNegative(dst, h.arg), nil
 	case majorBytes:
-		return appendValue(dst, pipeline.BytesValue(view(r.chunks(h))))
+		return AppendValue(dst, pipeline.BytesValue(view(r.chunks(h))))
 	case majorText:
 		b := r.chunks(h)
 		if !utf8.Valid(b) {
@@ -38,7 +36,7 @@ func (r *cborReader) appendJSON(dst []byte) ([]byte, error) {
 	if reason != "" {
 		return dst, &Error{Reason: reason, Offset: start}
 	}
-	return appendValue(dst, v)
+	return AppendValue(dst, v)
 }
 
 func (r *cborReader) appendArray(dst []byte, h cborHead) ([]byte, error) {
@@ -76,24 +74,9 @@ func (r *cborReader) appendMap(dst []byte, h cborHead) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendTag writes big numbers with all their digits, epoch times as text, and any other tag as its content.
+// appendTag writes big numbers with all their digits, and any other tag as its content.
 func (r *cborReader) appendTag(dst []byte, h cborHead, start int) ([]byte, error) {
-	switch h.arg {
-	case tagEpoch:
-		content := r.head()
-		if content.major == majorUnsigned || content.major == majorNegative || content.major == majorSimple {
-			v, reason := content.scalar()
-			if reason != "" {
-				return dst, &Error{Reason: reason, Offset: start}
-			}
-			text, err := timeText(v)
-			if err != nil {
-				return dst, &Error{Reason: err.Error(), Offset: start}
-			}
-			return appendText(dst, text)
-		}
-		return dst, &Error{Reason: "a time tag holds a number", Offset: start}
-	case tagBigPositive, tagBigNegative:
+	if h.arg == tagBigPositive || h.arg == tagBigNegative {
 		content := r.head()
 		if content.major != majorBytes {
 			return dst, &Error{Reason: "a big number holds bytes", Offset: start}

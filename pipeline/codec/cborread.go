@@ -165,11 +165,10 @@ func (h cborHead) scalar() (v pipeline.Value, reason string) {
 // bigInteger reads the bytes of a big number.
 func bigInteger(b []byte, negative bool) (pipeline.Value, bool) {
 	var m uint64
-	for i, c := range b {
+	for _, c := range b {
 		if m>>56 != 0 {
 			return pipeline.Value{}, false
 		}
-		_ = i
 		m = m<<8 | uint64(c)
 	}
 	if !negative {

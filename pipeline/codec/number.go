@@ -49,6 +49,28 @@ func scanNumber(src []byte, i int) (n number, end int, bad string) {
 	return n, i, ""
 }
 
+// shortInteger reads the numbers that are most: up to 18 digits, no fraction, no exponent. end is 0 for all others.
+func shortInteger(src []byte, i int) (v pipeline.Value, end int) {
+	negative := src[i] == '-'
+	if negative {
+		i++
+	}
+	start := i
+	var m int64
+	for i < len(src) && src[i]-'0' <= 9 {
+		m = m*10 + int64(src[i]-'0')
+		i++
+	}
+	n := i - start
+	if n == 0 || n > 18 || n > 1 && src[start] == '0' || i < len(src) && (src[i] == '.' || src[i]|0x20 == 'e') {
+		return v, 0
+	}
+	if negative {
+		m = -m
+	}
+	return pipeline.IntValue(m), i
+}
+
 // digits adds digits to the mantissa. 19 digits always fit.
 func (n *number) digits(src []byte, i int, fraction bool) int {
 	const room = (math.MaxUint64 - 9) / 10
@@ -89,6 +111,18 @@ func (n *number) scanExponent(src []byte, i int) (end int, bad string) {
 	}
 	n.exponent += e
 	return i, ""
+}
+
+// ParseNumber reads a text that must be one JSON number as the given kind: Int, Uint, Float, or Null for what the text
+// says. reason is "" or why it is refused.
+func ParseNumber(text string, kind pipeline.Kind) (v pipeline.Value, reason string) {
+	if text != "" {
+		n, end, bad := scanNumber(bytesOf(text), 0)
+		if bad == "" && end == len(text) {
+			return n.value(text, kind)
+		}
+	}
+	return v, "want a number, found " + excerpt(text)
 }
 
 const (

@@ -49,22 +49,15 @@ func textValue(payload []byte, kind pipeline.Kind) (pipeline.Value, string) {
 		return pipeline.BytesValue(view(payload)), ""
 	}
 	text := strings.TrimSpace(view(payload))
-	mismatch := "declared " + kind.String() + ", found " + excerpt(text)
 	switch kind {
 	case pipeline.Bool:
 		if text == "true" || text == "false" {
 			return pipeline.BoolValue(text == "true"), ""
 		}
 	case pipeline.Int, pipeline.Uint, pipeline.Float:
-		if text == "" {
-			break
-		}
-		n, end, bad := scanNumber([]byte(text), 0)
-		if bad == "" && end == len(text) {
-			return n.value(text, kind)
-		}
+		return ParseNumber(text, kind)
 	}
-	return pipeline.Value{}, mismatch
+	return pipeline.Value{}, "declared " + kind.String() + ", found " + excerpt(text)
 }
 
 func invalidUTF8(b []byte) int {
@@ -83,7 +76,7 @@ func storeWhole(whole int, v pipeline.Value, slots []pipeline.Value) error {
 	if whole < 0 {
 		return nil
 	}
-	text, err := appendValue(nil, v)
+	text, err := AppendValue(nil, v)
 	if err != nil {
 		return &Error{Reason: err.Error(), Offset: -1}
 	}

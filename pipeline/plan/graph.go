@@ -34,12 +34,16 @@ type Source struct {
 	Idle     *Idle          // nil: hold
 	Captures []Capture
 	Meta     []MetaSlot
+	Filter   string // MQTT filter that it subscribes to
+	QoS      int
+	Columns  []Column // what its rows hold, in slot order, for the explanation
 }
 
 // TopicDecoder decodes the messages of the topics that match a filter; "" matches all.
 type TopicDecoder struct {
 	Topic string
 	New   func() codec.Decoder
+	As    string // json, cbor, text, number, bytes
 }
 
 // Time says where a row's event time is and what is accepted, in ms.
@@ -87,6 +91,12 @@ type Step struct {
 	Deterministic bool
 	Behaviour     int
 	Stateful      bool
+	// Was is the uid under which the state was saved earlier, "" for the same.
+	Was string
+	// Params is the canonical form of what was configured: steps with equal Params do the same. For evolution.
+	Params string
+	// Columns are those of port 0, nil where the rows of the input go on.
+	Columns []Column
 }
 
 // Sink is one output stream.
@@ -95,6 +105,13 @@ type Sink struct {
 	From    Ref
 	Columns []codec.Column
 	Whole   int // slot of the whole document, -1: none
+	// Commit is checkpoint, immediate or at-least-once (the pipeline's mode).
+	Commit string
+	// Deterministic: every step before gives the same at each replay. Else exactly once holds only from the newest
+	// checkpoint (RULES 14).
+	Deterministic bool
+	// Spec holds the target and what the sender needs: priority, limits.
+	Spec *SinkSpec
 }
 
 // Task is a set of sources, steps and sinks that run in one goroutine. The last task of a graph gets the dead letters.

@@ -1,0 +1,252 @@
+// Package agent is the daemon: it assembles journal, broker sessions, pipelines, snapshots and uplinks from a config, keeps the
+// pipelines running, answers on its socket, and stops in order.
+//
+// Everything durable lies under state_dir, which one process holds at a time: journal/, pipelines/UUID/ (checkpoints, outbox,
+// dead letters) and pipelines.json. A pipeline that fails leaves the others alone; a failed journal ends the agent, since
+// nothing can be acknowledged any more, and the service manager starts it again through recovery.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/systemd"
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/snapshot"
+	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/journal"
+	"github.com/weirstream/weir/store/log"
+	"github.com/weirstream/weir/store/outbox"
+)
+
+// Options are what the command line adds to the config.
+type Options struct {
+	Logger *slog.Logger
+	// AllowEmpty names pipelines that may start empty though none of their checkpoints is valid.
+	AllowEmpty map[string]bool
+	// TrustClock takes the wall clock for right without asking.
+	TrustClock bool
+}
+
+// Agent is one running daemon.
+type Agent struct {
+	config      *config.Config
+	options     Options
+	log         *slog.Logger
+	lock        *Lock
+	registry    *Registry
+	journal     *journal.Journal
+	clock       *Clock
+	started     time.Time
+	sessions    []*session
+	supervisors []*supervisor
+	failed      chan error // holds the journal's failure
+}
+
+// New opens state_dir and recovers the journal. Nothing is connected yet. Close frees it when Run is not called.
+func New(cfg *config.Config, o Options) (*Agent, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1)}
+	if err := a.open(); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func (a *Agent) open() (err error) {
+	dir := a.config.StateDir.Value
+	if a.lock, err = LockStateDir(dir); err != nil {
+		return err
+	}
+	if a.registry, err = OpenRegistry(disk.OS, dir); err != nil {
+		return err
+	}
+	a.registry.Gateway = a.gateway()
+	var names []string
+	for _, p := range a.config.Pipelines {
+		names = append(names, p.Name.Value)
+	}
+	if err := a.registry.Adopt(names); err != nil {
+		return err
+	}
+	if err := a.openJournal(filepath.Join(dir, "journal")); err != nil {
+		return err
+	}
+	for _, b := range a.config.Brokers {
+		s, err := a.newSession(b)
+		if err != nil {
+			return err
+		}
+		a.sessions = append(a.sessions, s)
+	}
+	a.journal.SetCarry(a.carry)
+	for _, p := range a.config.Pipelines {
+		if err := a.supervise(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openJournal recovers the journal; the clock goes on from its last stamp.
+func (a *Agent) openJournal(dir string) error {
+	c := log.Default()
+	j := a.config.Journal
+	c.MaxBytes, c.ReserveBytes, c.Linger, c.SegmentBytes, c.Compress = j.MaxBytes, j.ReserveBytes, j.Linger, j.SegmentBytes, j.Compress
+	if j.UnsyncedBytes > 0 {
+		c.MaxUnsynced = int(j.UnsyncedBytes)
+	}
+	clock := &lateClock{}
+	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, Logger: a.log})
+	if err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	a.journal = jr
+	a.clock = NewClock(jr.LastStamp(), buildTimeMs(), a.options.TrustClock)
+	clock.set(a.clock)
+	a.log.Info("journal recovered", "first", uint64(jr.First()), "last", uint64(jr.Last()), "recovery", recovery)
+	jr.OnDurable(func(_ pipeline.Position, err error) {
+		if err != nil {
+			select {
+			case a.failed <- err:
+			default:
+			}
+		}
+	})
+	return nil
+}
+
+func (a *Agent) supervise(p *config.Pipeline) error {
+	id, err := parseUUID(a.registry.Pipelines[p.Name.Value])
+	if err != nil {
+		return fmt.Errorf("registry: pipeline %s: %w", p.Name.Value, err)
+	}
+	// Until its checkpoint is known the pipeline needs all that the journal has.
+	a.journal.Retain(id.String(), a.journal.First()-1)
+	logger := a.log.With("pipeline", p.Name.Value)
+	a.supervisors = append(a.supervisors, newSupervisor(p.Name.Value, strategyOf(&p.Restart), a.log, func(ctx context.Context, ready func(*attempt)) error {
+		at := &attempt{agent: a, spec: p, graph: p.Graph, id: id, log: logger}
+		return at.run(ctx, ready)
+	}))
+	return nil
+}
+
+// Run works until ctx ends, then stops in order: sessions (their messages are durable and acknowledged), a last checkpoint of each
+// pipeline, uplinks. It returns nil after a stop that was asked for.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.Close()
+	server, err := api.Listen(a.config.API.Socket, a, a.log)
+	if err != nil {
+		return err
+	}
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	intake, stopIntake := context.WithCancel(work)
+	defer stopIntake()
+	group, gctx := errgroup.WithContext(work)
+	group.Go(func() error { return server.Run(gctx) })
+	group.Go(func() error { return a.watchJournal(gctx) })
+	for _, s := range a.supervisors {
+		group.Go(func() error { return s.run(gctx) })
+	}
+	var sources errgroup.Group
+	for _, s := range a.sessions {
+		sources.Go(func() error { return s.run(intake) })
+	}
+	group.Go(func() error {
+		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline}
+		return t.run(gctx)
+	})
+	group.Go(func() error { return a.keepSpace(gctx) })
+	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-gctx.Done():
+		}
+		stopIntake()
+		err := sources.Wait()
+		if gctx.Err() == nil {
+			a.finalCheckpoints(ctx)
+		}
+		stopWork()
+		return err
+	})
+	err = group.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	a.log.Info("agent stopped", "error", err)
+	return err
+}
+
+// watchJournal ends the agent when the journal fails.
+func (a *Agent) watchJournal(ctx context.Context) error {
+	select {
+	case err := <-a.failed:
+		return fmt.Errorf("journal: %w", err)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (a *Agent) finalCheckpoints(ctx context.Context) {
+	var group errgroup.Group
+	for _, s := range a.supervisors {
+		if at := s.running(); at != nil {
+			group.Go(func() error { at.finalCheckpoint(ctx); return nil })
+		}
+	}
+	group.Wait()
+}
+
+// nextDeadline is the earliest timer of the running pipelines.
+func (a *Agent) nextDeadline() int64 {
+	due := int64(pipeline.NoDeadline)
+	for _, s := range a.supervisors {
+		if at := s.running(); at != nil {
+			due = min(due, at.engine.NextDeadline())
+		}
+	}
+	return due
+}
+
+// Close frees state_dir. Run does it too.
+func (a *Agent) Close() error {
+	var err error
+	if a.journal != nil {
+		err = a.journal.Close()
+		a.journal = nil
+	}
+	if a.lock != nil {
+		err = errors.Join(err, a.lock.Close())
+		a.lock = nil
+	}
+	return err
+}
+
+func (a *Agent) pipelinesDir() string { return filepath.Join(a.config.StateDir.Value, "pipelines") }
+
+func (a *Agent) gateway() string {
+	if a.config.Gateway.Value != "" {
+		return a.config.Gateway.Value
+	}
+	return a.registry.Gateway
+}
+
+// incarnation is the fencing token of this unit; restores on other hardware and upgrades raise it.
+func (a *Agent) incarnation() outbox.Incarnation { return outbox.Incarnation{Major: 1} }
+
+func isFull(err error) bool { return errors.Is(err, pipeline.ErrJournalFull) }
+
+var _ snapshot.Journal = (*journal.Journal)(nil)

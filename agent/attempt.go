@@ -1,0 +1,235 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/exec"
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/snapshot"
+	"github.com/weirstream/weir/store/deadletter"
+	"github.com/weirstream/weir/store/outbox"
+)
+
+// attempt is one run of a pipeline from restore to failure or stop: the parts joined together. Everything is opened
+// through recovery, so that a restart after an operator's error takes the same way as one after a power cut.
+type attempt struct {
+	agent       *Agent
+	spec        *config.Pipeline
+	graph       *plan.Graph
+	id          snapshot.UUID
+	log         *slog.Logger
+	outbox      *outbox.Outbox
+	store       snapshot.Store
+	dead        *deadletter.Store
+	engine      *exec.Pipeline
+	coordinator *snapshot.Coordinator
+	links       []*link
+	generation  uint64 // of the sinks in this attempt
+	progress    progress
+	fallbacks   []snapshot.Fallback
+}
+
+// finalCheckpointWait bounds the last checkpoint of a graceful stop: systemd's TimeoutStopSec is 90 s by default.
+const finalCheckpointWait = 20 * time.Second
+
+// run joins the parts, says ready, and works until ctx ends or something fails.
+func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
+	defer a.close()
+	if err := a.open(ctx); err != nil {
+		return err
+	}
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.coordinator.Run(gctx) })
+	for _, l := range a.links {
+		group.Go(func() error { return l.run(gctx) })
+	}
+	group.Go(func() error { return a.engine.Run(gctx) })
+	ready(a)
+	err := group.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// open recovers storage, restores the newest valid checkpoint and makes the parts. Nothing is read from the journal yet.
+func (a *attempt) open(ctx context.Context) error {
+	dir := filepath.Join(a.agent.pipelinesDir(), a.id.String())
+	if err := a.openStorage(ctx, dir); err != nil {
+		return err
+	}
+	restored, err := a.restore(ctx)
+	if err != nil {
+		return err
+	}
+	marks, source := a.startMarks(restored)
+	a.generation = generationOf(marks)
+	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
+		return err
+	}
+	start := a.startPosition()
+	if a.engine, err = a.newEngine(source, start); err != nil {
+		return err
+	}
+	return a.newCoordinator(ctx, restored, start)
+}
+
+func (a *attempt) restore(ctx context.Context) (*snapshot.Restored, error) {
+	j := a.agent.journal
+	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
+		Store: a.store, Pipeline: a.id, Whole: a.whole, JournalFirst: j.First(), JournalNext: j.Last() + 1,
+		Accept: a.accept, AllowEmpty: a.agent.options.AllowEmpty[a.spec.Name.Value], Logger: a.log,
+	})
+	switch {
+	case errors.Is(err, snapshot.ErrNoCheckpoint):
+		return &snapshot.Restored{}, nil
+	case errors.Is(err, snapshot.ErrNoValidCheckpoint):
+		return nil, fmt.Errorf("%w: %w (start with --allow-empty %s to begin anew from the journal)", errFinal, err, a.spec.Name.Value)
+	case err != nil:
+		return nil, err
+	}
+	a.fallbacks = r.Fallbacks
+	return r, nil
+}
+
+// accept refuses a checkpoint of another plan: changing a plan goes through a savepoint.
+func (a *attempt) accept(m *snapshot.Manifest) error {
+	if m.PlanHash == a.graph.Hash {
+		return nil
+	}
+	return fmt.Errorf("%w: the pipeline's plan differs from the one that made checkpoint %d; undo the change, or give the pipeline a new name to start empty", errFinal, m.ID)
+}
+
+func (a *attempt) whole(ranges []snapshot.OutboxRange) error {
+	list := make([]outbox.Range, len(ranges))
+	for i, r := range ranges {
+		list[i] = outbox.Range{UID: r.UID, Generation: r.Generation, Confirmed: r.Confirmed, Last: r.Last, ChainConfirmed: r.Chain}
+	}
+	return a.outbox.Whole(list)
+}
+
+func (a *attempt) startMarks(r *snapshot.Restored) ([]pipeline.SinkMark, pipeline.StateSource) {
+	if r.Manifest == nil {
+		return nil, nil
+	}
+	return r.Manifest.Sinks, r.Source
+}
+
+// generationOf is that of the restored sinks; a new pipeline begins with 1.
+func generationOf(marks []pipeline.SinkMark) uint64 {
+	g := uint64(1)
+	for _, m := range marks {
+		g = max(g, m.Generation)
+	}
+	return g
+}
+
+// startPosition is where a pipeline without a checkpoint begins.
+func (a *attempt) startPosition() pipeline.Position {
+	if a.spec.Start == "earliest" {
+		return a.agent.journal.First() - 1
+	}
+	return a.agent.journal.Last()
+}
+
+func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
+	return exec.New(exec.Options{
+		Graph: a.graph, Restore: source, Start: start, Generation: a.generation,
+		Read: func(after pipeline.Position) (pipeline.BlockReader, error) { return a.agent.journal.Reader(after + 1) },
+		Sink: a.openSink,
+		Deliver: func(s pipeline.TaskSnapshot) {
+			a.coordinator.Deliver(s)
+		},
+		Handled: func(n int) { a.coordinator.Records(n) },
+		Logger:  a.log,
+	})
+}
+
+func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, start pipeline.Position) (err error) {
+	inc := a.agent.incarnation()
+	a.coordinator, err = snapshot.NewCoordinator(snapshot.Options{
+		Config: a.checkpointConfig(),
+		Identity: snapshot.Identity{
+			Pipeline: a.id, PlanHash: a.graph.Hash, Generation: a.generation, Behaviours: behaviours(a.graph),
+			Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
+		},
+		Store: a.store, Engine: a.engine, Outbox: sealer{a.outbox}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
+		Current: r.Manifest, Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
+	})
+	if err != nil {
+		return err
+	}
+	if r.Manifest == nil {
+		_, err = a.coordinator.CommitInitial(ctx, snapshot.Initial{Position: start})
+	}
+	return err
+}
+
+func behaviours(g *plan.Graph) (list []snapshot.Behaviour) {
+	for _, s := range g.Steps {
+		list = append(list, snapshot.Behaviour{UID: s.UID, Version: uint64(s.Behaviour)})
+	}
+	return list
+}
+
+// sealer gives the coordinator the outbox in its own terms.
+type sealer struct{ *outbox.Outbox }
+
+func (s sealer) Seal(ctx context.Context, b pipeline.Barrier) ([]snapshot.OutboxRange, error) {
+	ranges, err := s.Outbox.Seal(ctx, b)
+	list := make([]snapshot.OutboxRange, len(ranges))
+	for i, r := range ranges {
+		list[i] = snapshot.OutboxRange{UID: r.UID, Generation: r.Generation, Confirmed: r.Confirmed, Last: r.Last, Chain: r.ChainConfirmed}
+	}
+	return list, err
+}
+
+// finalCheckpoint makes a last checkpoint, so that the next start replays nothing. Failing is harmless: then it replays.
+func (a *attempt) finalCheckpoint(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCheckpointWait)
+	defer cancel()
+	if _, err := a.coordinator.Trigger(ctx); err != nil {
+		a.log.Warn("no last checkpoint; the next start replays from the one before", "error", err)
+	}
+}
+
+// close frees what open opened, in reverse; errors are only told: everything that matters is durable already.
+func (a *attempt) close() {
+	for _, l := range a.links {
+		a.tell("close endpoint", l.close())
+	}
+	if a.store != nil {
+		a.tell("close checkpoint store", a.store.Close())
+	}
+	if a.outbox != nil {
+		a.tell("close outbox", a.outbox.Close())
+	}
+	if a.dead != nil {
+		a.tell("close dead letters", a.dead.Close())
+	}
+}
+
+func (a *attempt) tell(what string, err error) {
+	if err != nil {
+		a.log.Warn("close failed", "what", what, "error", err)
+	}
+}
+
+// pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.
+func (a *attempt) pushedBack() bool {
+	for _, l := range a.links {
+		if l.queue.Stats().Waiting > 0 {
+			return true
+		}
+	}
+	return false
+}

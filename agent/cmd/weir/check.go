@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+func checkCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:     "check",
+		Aliases: []string{"lint"},
+		Short:   "Check the config and tell what each pipeline does and promises; touches nothing",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := config.Load(o.config)
+			if err != nil {
+				return usageError{err}
+			}
+			if o.output == "json" {
+				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg))
+			}
+			for _, p := range cfg.Pipelines {
+				fmt.Fprint(c.OutOrStdout(), plan.Explain(&p.Spec, p.Graph))
+			}
+			for _, w := range cfg.Warnings {
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s: ok, %d pipelines, %d warnings\n", cfg.File, len(cfg.Pipelines), len(cfg.Warnings))
+			return nil
+		},
+	}
+}
+
+// checkReport is the JSON form of weir check.
+type checkReport struct {
+	File      string          `json:"file"`
+	Pipelines []checkPipeline `json:"pipelines"`
+	Warnings  []string        `json:"warnings"`
+}
+
+type checkPipeline struct {
+	Name    string `json:"name"`
+	Plan    string `json:"plan"`
+	Explain string `json:"explain"`
+}
+
+func checked(cfg *config.Config) checkReport {
+	r := checkReport{File: cfg.File, Warnings: []string{}}
+	for _, p := range cfg.Pipelines {
+		r.Pipelines = append(r.Pipelines, checkPipeline{Name: p.Name.Value, Plan: fmt.Sprintf("%x", p.Graph.Hash), Explain: plan.Explain(&p.Spec, p.Graph)})
+	}
+	for _, w := range cfg.Warnings {
+		r.Warnings = append(r.Warnings, w.String())
+	}
+	return r
+}
+
+// client is for the socket of --socket, or of the config.
+func (o *options) client() (*api.Client, error) {
+	if o.socket != "" {
+		return api.Dial(o.socket), nil
+	}
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return api.Dial(cfg.API.Socket), nil
+}

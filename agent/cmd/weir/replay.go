@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/replay"
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
+)
+
+func replayCommand(o *options) *cobra.Command {
+	var file, input, name, sink string
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "replay --pipeline FILE.yaml --input RECORDING.jsonl",
+		Short: "Run a pipeline over recorded messages, with virtual time, as fast as it can",
+		Long: `Runs a pipeline of a config file over recorded deliveries: the engine of "weir run" with the journal, the clock and the
+uplink replaced. At the end event time goes to infinity, so that every window fires.
+
+A recording has one JSON object per line: {"n","at_ms","topic","qos","retain","dup","payload"} or "payload_b64" for bytes;
+at_ms is the time of arrival. Each sink's records are printed in sequence; dead letters and counts go to standard error.
+With several sinks and no --sink, each line is {"sink","seq","record"}.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file == "" || input == "" {
+				return usageError{fmt.Errorf("replay needs --pipeline FILE.yaml and --input RECORDING.jsonl")}
+			}
+			if o.output != "" && o.output != "jsonl" && o.output != "csv" {
+				return usageError{fmt.Errorf("output format is %q; allowed are jsonl, csv", o.output)}
+			}
+			cfg, err := config.Load(file)
+			if err != nil {
+				return usageError{err}
+			}
+			p, err := pickPipeline(cfg, name)
+			if err != nil {
+				return usageError{err}
+			}
+			in, err := openInput(input)
+			if err != nil {
+				return usageError{err}
+			}
+			defer in.Close()
+			errs := c.ErrOrStderr()
+			options := replay.Options{
+				Graph: p.Graph, Routes: routes(p.Graph), Input: in, Sink: sink, Format: o.output, Out: c.OutOrStdout(), Dead: errs,
+			}
+			if quiet {
+				options.Dead = nil
+			}
+			counts, err := replay.Run(c.Context(), options)
+			if err != nil {
+				return err
+			}
+			e := json.NewEncoder(errs)
+			return e.Encode(counts)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&file, "pipeline", "", "config file with the pipeline")
+	f.StringVar(&input, "input", "", "recording, - for standard input")
+	f.StringVar(&name, "name", "", "which pipeline, when the file has several")
+	f.StringVar(&sink, "sink", "", "print this sink alone")
+	f.BoolVarP(&quiet, "quiet", "q", false, "do not print dead letters")
+	return c
+}
+
+func openInput(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open input: %w", err)
+	}
+	return f, nil
+}
+
+func pickPipeline(cfg *config.Config, name string) (*config.Pipeline, error) {
+	var names []string
+	for _, p := range cfg.Pipelines {
+		if p.Name.Value == name || name == "" && len(cfg.Pipelines) == 1 {
+			return p, nil
+		}
+		names = append(names, p.Name.Value)
+	}
+	switch {
+	case len(names) == 0:
+		return nil, fmt.Errorf("%s has no pipeline", cfg.File)
+	case name == "":
+		return nil, fmt.Errorf("%s has several pipelines; choose one with --name: %v", cfg.File, names)
+	}
+	return nil, fmt.Errorf("%s has no pipeline %q; it has %v%s", cfg.File, name, names, didYouMean(name, names))
+}
+
+func didYouMean(name string, names []string) string {
+	if near := suggest.Nearest(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
+func routes(g *plan.Graph) (list []replay.Route) {
+	for _, s := range g.Sources {
+		list = append(list, replay.Route{Source: s.Name, Match: func(topic []byte) bool { return plan.MatchFilter(s.Filter, topic) }})
+	}
+	return list
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+// Journal bounds the agent's journal.
+type Journal struct {
+	MaxBytes      int64         // above it nothing is acknowledged until 20 % is free
+	ReserveBytes  int64         // of the disk that stays free
+	Linger        time.Duration // how long a commit waits for more messages
+	SegmentBytes  int64
+	UnsyncedBytes int64
+	Compress      bool
+}
+
+// Central is the central store.
+type Central struct {
+	URL plan.Text // file:///path or s3://bucket/prefix
+}
+
+// API is where the agent answers.
+type API struct {
+	Socket string // path of the unix socket
+	TCP    *TCP
+}
+
+// TCP is the API on TCP: off loopback only with a token or a client CA.
+type TCP struct {
+	Pos           plan.Pos
+	Listen        plan.Text
+	TokenFile     string // role admin
+	ReadTokenFile string // role read
+	Cert, Key     string
+	ClientCA      string
+}
+
+// Log is the agent's log.
+type Log struct {
+	Level  string // debug, info, warn, error
+	Format string // text, json
+}
+
+// Metrics are the Prometheus metrics. They are on the API's socket always.
+type Metrics struct {
+	Listen plan.Text // "": only on the API
+}
+
+// Security is what the operator allows.
+type Security struct {
+	AllowPlaintext bool      // brokers and upstreams off loopback without TLS
+	AllowPrivate   bool      // sinks to loopback and private hosts
+	FileRoot       plan.Text // every file sink writes below it
+}
+
+// pathKind is an absolute path without dots.
+var pathKind = textKind{what: "an absolute path", pattern: "^/", allowed: "an absolute path without . or .. such as /var/lib/weir", check: checkPath}
+
+func checkPath(p string) string {
+	switch {
+	case strings.ContainsRune(p, 0):
+		return "the path holds the character U+0000"
+	case !path.IsAbs(p):
+		return "the path is not absolute"
+	case path.Clean(p) != strings.TrimSuffix(p, "/") && p != "/":
+		return "the path is not in its shortest form"
+	}
+	return ""
+}
+
+// fileKind is the path of a file that is read when the agent starts.
+var fileKind = stringKind{textKind{what: "a path of a file"}}
+
+// wordKind is a free non-empty string.
+var wordKind = textKind{what: "a text"}
+
+var journalObject = &object[Journal]{what: "the journal", list: []*setting{
+	set("max_bytes", sizeKind{least: 8 << 20}, func(j *Journal) *int64 { return &j.MaxBytes },
+		"Largest size on disk. When it is reached the brokers get no acknowledgement and keep the messages, until 20 % is free.", byDefault("1GiB")),
+	set("reserve", sizeKind{}, func(j *Journal) *int64 { return &j.ReserveBytes },
+		"Space of the file system that the journal leaves free for checkpoints and others.", byDefault("64MiB")),
+	set("linger", durationKind{most: 10 * time.Second}, func(j *Journal) *time.Duration { return &j.Linger },
+		"How long a commit waits for more messages before it syncs. Longer: fewer flash writes, later acknowledgements.", byDefault("5ms")),
+	set("segment", sizeKind{least: 256 << 10, most: 1 << 30}, func(j *Journal) *int64 { return &j.SegmentBytes },
+		"Size of one segment file; segments are recycled.", byDefault("4MiB")),
+	set("max_unsynced", sizeKind{least: 64 << 10, most: 1 << 30}, func(j *Journal) *int64 { return &j.UnsyncedBytes },
+		"Most bytes that wait for a sync; then reading from the brokers pauses.", byDefault("8MiB")),
+	set("compress", boolKind{}, func(j *Journal) *bool { return &j.Compress },
+		"Compress frames (zstd, fastest) where that makes them smaller.", byDefault("true")),
+}}
+
+var centralObject = &object[Central]{what: "the central store", list: []*setting{
+	set("url", wordKind, func(c *Central) *plan.Text { return &c.URL }, "file:///path or s3://bucket/prefix.", required()),
+}}
+
+var apiObject = &object[API]{what: "the api", list: []*setting{
+	set("socket", fileKind, func(a *API) *string { return &a.Socket }, "Path of the unix socket. Left out: weir.sock in state_dir."),
+	set("tcp", optional[TCP]{tcpObject}, func(a *API) **TCP { return &a.TCP }, "Answer on TCP as well. Off by default."),
+}}
+
+var tcpObject = &object[TCP]{what: "api.tcp", place: func(t *TCP, at plan.Pos) { t.Pos = at }, list: []*setting{
+	set("listen", addressKind, func(t *TCP) *plan.Text { return &t.Listen }, "Address and port, such as 127.0.0.1:8480.", required()),
+	set("token_file", fileKind, func(t *TCP) *string { return &t.TokenFile }, "File with the token of role admin.", secretFile()),
+	set("read_token_file", fileKind, func(t *TCP) *string { return &t.ReadTokenFile }, "File with the token of role read.", secretFile()),
+	set("cert", fileKind, func(t *TCP) *string { return &t.Cert }, "Server certificate (PEM)."),
+	set("key", fileKind, func(t *TCP) *string { return &t.Key }, "Key of the server certificate (PEM).", secretFile()),
+	set("client_ca", fileKind, func(t *TCP) *string { return &t.ClientCA }, "CA of client certificates (PEM): mutual TLS."),
+}}
+
+var logObject = &object[Log]{what: "the log", list: []*setting{
+	set("level", choiceKind{words: []string{"debug", "info", "warn", "error"}}, func(l *Log) *string { return &l.Level }, "Least level that is written.", byDefault("info")),
+	set("format", choiceKind{words: []string{"text", "json"}}, func(l *Log) *string { return &l.Format }, "Form of a line.", byDefault("text")),
+}}
+
+var metricsObject = &object[Metrics]{what: "the metrics", list: []*setting{
+	set("listen", addressKind, func(m *Metrics) *plan.Text { return &m.Listen },
+		"Address and port for /metrics without a token, such as 127.0.0.1:9464; loopback only. Left out: on the API's socket only."),
+}}
+
+var securityObject = &object[Security]{what: "security", list: []*setting{
+	set("allow_plaintext", boolKind{}, func(s *Security) *bool { return &s.AllowPlaintext },
+		"Accept brokers and HTTP upstreams off loopback without TLS: passwords and data travel readable.", byDefault("false")),
+	set("allow_private", boolKind{}, func(s *Security) *bool { return &s.AllowPrivate },
+		"Accept HTTP sinks on loopback, link-local and private addresses.", byDefault("false")),
+	set("file_root", pathKind, func(s *Security) *plan.Text { return &s.FileRoot },
+		"Directory below which every file sink writes; never within state_dir. Left out: state_dir with -files behind it."),
+}}

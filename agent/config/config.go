@@ -1,0 +1,190 @@
+// Package config reads weir's YAML file into a Config. It is strict: an unknown key, a wrong type, a missing or doubled
+// setting, a value out of range is refused, every one of them at once, each with file, line and column. The reader, the
+// JSON Schema (`weir schema`) and docs/config.md come from one table of definitions (setting.go and the section files).
+//
+// It reads the one file and touches nothing else. Secrets stand in files of their own (settings that end in _file); their
+// content is never read here and so never printed.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+// Config is a checked config file. Every optional setting that the file leaves out has its documented default.
+type Config struct {
+	File      string
+	Gateway   plan.Text // "": derived from the machine id (GatewayFromMachineID)
+	StateDir  plan.Text // absolute
+	Brokers   []*Broker
+	Sources   []*Source
+	Pipelines []*Pipeline
+	Central   *Central
+	Journal   Journal
+	API       API
+	Log       Log
+	Metrics   Metrics
+	Security  Security
+	// Warnings are what works, but not as the operator may think.
+	Warnings plan.Problems
+}
+
+// Broker is one MQTT broker session.
+type Broker struct {
+	Name           plan.Text
+	Pos            plan.Pos
+	URL            plan.Text // tcp, ssl, ws or wss
+	ClientID       plan.Text // "": weir-GATEWAY
+	Username       string
+	PasswordFile   string
+	TLS            *TLS
+	Keepalive      time.Duration
+	ConnectTimeout time.Duration
+}
+
+// TLS are the files of a TLS connection; empty ones mean the system's roots and no client certificate.
+type TLS struct {
+	CA, Cert, Key, ServerName string
+}
+
+// Source is one MQTT source: what the plan needs of it, and what the session needs.
+type Source struct {
+	plan.SourceSpec
+	Broker          plan.Text
+	Filter          string // the topic with its captures replaced by +
+	Retained        string // ignore, fresh, include
+	MaxMessageBytes int64
+	RateMax         float64 // messages per second; 0: no limit
+	BytesPerDayMax  int64   // 0: no limit
+}
+
+// Pipeline is one pipeline with its settings.
+type Pipeline struct {
+	plan.Spec
+	Pos        plan.Pos
+	Start      string // latest, earliest
+	Checkpoint Checkpoint
+	State      State
+	Restart    Restart
+	Failover   string // region, full
+	OnFull     string // hold, detach
+	LagBytes   int64  // lag_limit; 0: none
+	// Graph is the checked pipeline.
+	Graph *plan.Graph
+}
+
+// Values of Pipeline.Start.
+const (
+	StartLatest   = "latest"
+	StartEarliest = "earliest"
+)
+
+// Load reads and checks a config file. The error is a plan.Problems with everything that is wrong in the file, or what
+// kept the file from being read.
+func Load(file string) (*Config, error) {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read config %s: %w", file, err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read config %s: %w", file, err)
+	}
+	return Parse(file, data)
+}
+
+// Parse reads and checks the text of a config file; file is its name in messages. The error is a plan.Problems.
+func Parse(file string, data []byte) (*Config, error) {
+	var problems plan.Problems
+	root := tree(file, data, &problems)
+	if root == nil || root.shape == shapeRefused {
+		if len(problems) > 0 {
+			return nil, problems.Err()
+		}
+		root = &node{pos: plan.Pos{File: file, Line: 1, Column: 1}, shape: shapeMapping}
+	}
+	c := &Config{}
+	top.read(&reader{problems: &problems}, root, c)
+	c.File = file
+	c.complete()
+	problems = append(problems, c.Validate()...)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	c.Warnings = c.Warnings.Sorted()
+	return c, nil
+}
+
+// Default is what holds when a file says nothing: no broker, no source, no pipeline.
+func Default() *Config {
+	c := &Config{}
+	top.absent(c)
+	c.complete()
+	return c
+}
+
+// complete derives settings from others.
+func (c *Config) complete() {
+	if c.API.Socket == "" {
+		c.API.Socket = filepath.Join(c.StateDir.Value, "weir.sock")
+	}
+	if c.Security.FileRoot.Value == "" {
+		c.Security.FileRoot.Value = filepath.Clean(c.StateDir.Value) + "-files"
+	}
+	for _, p := range c.Pipelines {
+		p.complete(c)
+	}
+}
+
+// Pipeline finds a pipeline by its name, nil when there is none.
+func (c *Config) Pipeline(name string) *Pipeline {
+	for _, p := range c.Pipelines {
+		if p.Name.Value == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Broker finds a broker by its name, nil when there is none.
+func (c *Config) Broker(name string) *Broker {
+	for _, b := range c.Brokers {
+		if b.Name.Value == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// top is the whole file.
+var top = &object[Config]{
+	what: "the config",
+	list: []*setting{
+		set("gateway", nameKind("the gateway's name", true), func(c *Config) *plan.Text { return &c.Gateway },
+			"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
+		set("state_dir", pathKind, func(c *Config) *plan.Text { return &c.StateDir },
+			"Directory that weir owns: journal, outbox, checkpoints. One agent at a time; absolute.", byDefault("/var/lib/weir")),
+		set("brokers", named[Broker]{of: brokerObject, name: func(b *Broker) *plan.Text { return &b.Name }}, func(c *Config) *[]*Broker { return &c.Brokers },
+			"MQTT brokers by name. One session each; sources name the broker they read from."),
+		set("sources", named[Source]{of: sourceObject, name: func(s *Source) *plan.Text { return &s.Name }}, func(c *Config) *[]*Source { return &c.Sources },
+			"What is subscribed to, how it is decoded, where its event time is."),
+		set("pipelines", named[Pipeline]{of: pipelineObject, dots: true, name: func(p *Pipeline) *plan.Text { return &p.Name }}, func(c *Config) *[]*Pipeline { return &c.Pipelines },
+			"Pipelines by name. The failure of one leaves the others alone."),
+		set("journal", journalObject, func(c *Config) *Journal { return &c.Journal },
+			"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
+		set("central", optional[Central]{centralObject}, func(c *Config) **Central { return &c.Central },
+			"Central store for checkpoints and roll-outs. Checked here; uploads come with a later release."),
+		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),
+		set("log", logObject, func(c *Config) *Log { return &c.Log }, "The agent's own log, on stderr."),
+		set("metrics", metricsObject, func(c *Config) *Metrics { return &c.Metrics }, "Prometheus metrics."),
+		set("security", securityObject, func(c *Config) *Security { return &c.Security }, "What the operator allows beyond the safe choice."),
+	},
+}

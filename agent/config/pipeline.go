@@ -1,0 +1,199 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/snapshot"
+)
+
+// Checkpoint are the settings of a pipeline's checkpoints; names and defaults are Flink's where it has them.
+type Checkpoint struct {
+	Interval          time.Duration
+	EveryRecords      int // 0: by time alone
+	Timeout           time.Duration
+	MinPause          time.Duration
+	MaxConcurrent     int
+	TolerableFailures int // -1: any number
+	AlarmAfter        int
+	IdleInterval      time.Duration
+	Retained          int
+	Mode              string // exactly-once, at-least-once
+	Incremental       bool
+	Dir               string // "": in state_dir
+	Externalized      string // retain, delete
+	Store             string // log, bbolt
+	RebaseRatio       float64
+}
+
+// State are a pipeline's defaults for the state of its steps.
+type State struct {
+	Backend string        // memory
+	TTL     time.Duration // 0: never
+	MaxKeys int           // per step; 0: no limit
+}
+
+// Restart is Flink's restart strategy. Only the parameters of Strategy mean something.
+type Restart struct {
+	Strategy string // none, fixed-delay, failure-rate, exponential-delay
+	// fixed-delay
+	Attempts int
+	// fixed-delay and failure-rate
+	Delay time.Duration
+	// failure-rate
+	FailureRateInterval    time.Duration
+	MaxFailuresPerInterval int
+	// exponential-delay
+	InitialBackoff             time.Duration
+	MaxBackoff                 time.Duration
+	BackoffMultiplier          float64
+	ResetBackoffThreshold      time.Duration
+	JitterFactor               float64
+	AttemptsBeforeResetBackoff int // 0: no limit
+}
+
+var checkpointObject = &object[Checkpoint]{what: "checkpoint", list: []*setting{
+	set("interval", durationKind{least: 10 * time.Millisecond, most: 30 * 24 * time.Hour}, func(c *Checkpoint) *time.Duration { return &c.Interval },
+		"Time between checkpoints. A result with commit: checkpoint waits up to this long; a restart replays up to this much.",
+		byDefault("10s"), flink("execution.checkpointing.interval")),
+	set("every_records", intKind{0, math.MaxInt32}, func(c *Checkpoint) *int { return &c.EveryRecords },
+		"Checkpoint after so many records as well. 0: by time alone.", byDefault("0")),
+	set("timeout", durationKind{least: 100 * time.Millisecond, most: 24 * time.Hour}, func(c *Checkpoint) *time.Duration { return &c.Timeout },
+		"A checkpoint that takes longer is given up; its changes go into the next one.", byDefault("10m"), flink("execution.checkpointing.timeout")),
+	set("min_pause", durationKind{most: 24 * time.Hour}, func(c *Checkpoint) *time.Duration { return &c.MinPause },
+		"Least time between the end of a checkpoint and the next.", byDefault("0s"), flink("execution.checkpointing.min-pause")),
+	set("max_concurrent", intKind{1, 1}, func(c *Checkpoint) *int { return &c.MaxConcurrent },
+		"Checkpoints under way at once; 1 is the only value.", byDefault("1"), flink("execution.checkpointing.max-concurrent-checkpoints")),
+	set("tolerable_failures", intKind{-1, math.MaxInt32}, func(c *Checkpoint) *int { return &c.TolerableFailures },
+		"Failed checkpoints in a row before the pipeline fails and is restarted. -1: never, the next interval tries again (Flink's default is 0: the first one fails it).", byDefault("-1"), flink("execution.checkpointing.tolerable-failed-checkpoints")),
+	set("alarm_after", intKind{1, math.MaxInt32}, func(c *Checkpoint) *int { return &c.AlarmAfter },
+		"Failed checkpoints in a row before the alarm is raised, in log, status and metrics.", byDefault("3")),
+	set("idle_interval", durationKind{least: 10 * time.Millisecond, most: 30 * 24 * time.Hour}, func(c *Checkpoint) *time.Duration { return &c.IdleInterval },
+		"While nothing but the position moves, a checkpoint is written at most so often.", byDefault("5m")),
+	set("retained", intKind{1, 100}, func(c *Checkpoint) *int { return &c.Retained },
+		"Checkpoints that are kept. The journal is kept back to the oldest, so that falling back to it always works.", byDefault("3"),
+		flink("execution.checkpointing.num-retained"), flink("state.checkpoints.num-retained")),
+	set("mode", choiceKind{words: []string{"exactly-once", "at-least-once"}, means: map[string]string{"EXACTLY_ONCE": "exactly-once", "AT_LEAST_ONCE": "at-least-once"}},
+		func(c *Checkpoint) *string { return &c.Mode },
+		"at-least-once: results leave at once, without waiting for the journal; they may repeat after a crash.", byDefault("exactly-once"), flink("execution.checkpointing.mode")),
+	set("incremental", boolKind{}, func(c *Checkpoint) *bool { return &c.Incremental },
+		"Write only what changed since the last checkpoint.", byDefault("true"), flink("execution.checkpointing.incremental"), flink("state.backend.incremental")),
+	set("dir", stringKind{pathKind}, func(c *Checkpoint) *string { return &c.Dir },
+		"Directory of the checkpoints. Left out: in state_dir.", flink("execution.checkpointing.dir"), flink("state.checkpoints.dir")),
+	set("externalized", choiceKind{words: []string{"retain", "delete"}, means: map[string]string{"RETAIN_ON_CANCELLATION": "retain", "DELETE_ON_CANCELLATION": "delete"}},
+		func(c *Checkpoint) *string { return &c.Externalized },
+		"What becomes of the checkpoints when the pipeline is taken out of the config.", byDefault("retain"), flink("execution.checkpointing.externalized-checkpoint-retention")),
+	set("store", choiceKind{words: []string{"log", "bbolt"}}, func(c *Checkpoint) *string { return &c.Store },
+		"log: frames in recycled segments, least flash wear. bbolt: one file that standard tools open, for small state.", byDefault("log")),
+	set("rebase_ratio", floatKind{1, 100}, func(c *Checkpoint) *float64 { return &c.RebaseRatio },
+		"When the deltas exceed so many times the base, a new base is made.", byDefault("2")),
+}}
+
+var stateObject = &object[State]{what: "state", list: []*setting{
+	set("backend", choiceKind{words: []string{"memory"}, means: map[string]string{"hashmap": "memory"}}, func(s *State) *string { return &s.Backend },
+		"Where the state is while the pipeline runs.", byDefault("memory"), flink("state.backend.type")),
+	set("ttl", durationKind{never: "never"}, func(s *State) *time.Duration { return &s.TTL },
+		"State of a key that was not written for so long is dropped.", byDefault("never"), flink("table.exec.state.ttl")),
+	set("max_keys", intKind{0, math.MaxInt32}, func(s *State) *int { return &s.MaxKeys },
+		"Most keys per step; rows of further keys become dead letters. 0: no limit.", byDefault("1000000")),
+}}
+
+var restartObject = &object[Restart]{what: "restart", list: []*setting{
+	set("strategy", choiceKind{words: restartStrategies,
+		means: map[string]string{"off": "none", "disable": "none", "fixeddelay": "fixed-delay", "failurerate": "failure-rate", "exponentialdelay": "exponential-delay"}},
+		func(r *Restart) *string { return &r.Strategy }, "What happens after a failure of the pipeline.", byDefault("exponential-delay"),
+		flink("restart-strategy.type"), flink("restart-strategy")),
+	set("attempts", intKind{1, math.MaxInt32}, func(r *Restart) *int { return &r.Attempts },
+		"fixed-delay: restarts before the pipeline stays down.", byDefault("1"), flink("restart-strategy.fixed-delay.attempts")),
+	set("delay", durationKind{most: 24 * time.Hour}, func(r *Restart) *time.Duration { return &r.Delay },
+		"fixed-delay, failure-rate: time before a restart.", byDefault("1s"), flink("restart-strategy.fixed-delay.delay"), flink("restart-strategy.failure-rate.delay")),
+	set("failure_rate_interval", durationKind{least: time.Millisecond}, func(r *Restart) *time.Duration { return &r.FailureRateInterval },
+		"failure-rate: the interval in which failures are counted.", byDefault("1m"), alias("failure-rate-interval"), flink("restart-strategy.failure-rate.failure-rate-interval")),
+	set("max_failures_per_interval", intKind{1, math.MaxInt32}, func(r *Restart) *int { return &r.MaxFailuresPerInterval },
+		"failure-rate: more failures than this in the interval, and the pipeline stays down.", byDefault("1"), alias("max-failures-per-interval"), flink("restart-strategy.failure-rate.max-failures-per-interval")),
+	set("initial_backoff", durationKind{least: time.Millisecond}, func(r *Restart) *time.Duration { return &r.InitialBackoff },
+		"exponential-delay: time before the first restart.", byDefault("1s"), alias("initial-backoff"), flink("restart-strategy.exponential-delay.initial-backoff")),
+	set("max_backoff", durationKind{least: time.Millisecond}, func(r *Restart) *time.Duration { return &r.MaxBackoff },
+		"exponential-delay: longest time before a restart.", byDefault("1m"), alias("max-backoff"), flink("restart-strategy.exponential-delay.max-backoff")),
+	set("backoff_multiplier", floatKind{1, 100}, func(r *Restart) *float64 { return &r.BackoffMultiplier },
+		"exponential-delay: the time grows by this factor.", byDefault("1.5"), alias("backoff-multiplier"), flink("restart-strategy.exponential-delay.backoff-multiplier")),
+	set("reset_backoff_threshold", durationKind{least: time.Millisecond}, func(r *Restart) *time.Duration { return &r.ResetBackoffThreshold },
+		"exponential-delay: so long without a failure, and the time is short again.", byDefault("1h"), alias("reset-backoff-threshold"), flink("restart-strategy.exponential-delay.reset-backoff-threshold")),
+	set("jitter_factor", floatKind{0, 1}, func(r *Restart) *float64 { return &r.JitterFactor },
+		"exponential-delay: the time varies by this part of itself.", byDefault("0.1"), alias("jitter-factor"), flink("restart-strategy.exponential-delay.jitter-factor")),
+	set("attempts_before_reset_backoff", intKind{0, math.MaxInt32}, func(r *Restart) *int { return &r.AttemptsBeforeResetBackoff },
+		"exponential-delay: restarts before the pipeline stays down. 0: no limit.", byDefault("0"), alias("attempts-before-reset-backoff"), flink("restart-strategy.exponential-delay.attempts-before-reset-backoff")),
+}, check: checkRestart}
+
+var restartStrategies = []string{"none", "fixed-delay", "failure-rate", "exponential-delay"}
+
+// restartParameters lists what each strategy reads.
+var restartParameters = map[string][]string{
+	"none":              nil,
+	"fixed-delay":       {"attempts", "delay"},
+	"failure-rate":      {"delay", "failure_rate_interval", "max_failures_per_interval"},
+	"exponential-delay": {"initial_backoff", "max_backoff", "backoff_multiplier", "reset_backoff_threshold", "jitter_factor", "attempts_before_reset_backoff"},
+}
+
+func checkRestart(r *reader, n *node, v *Restart) {
+	of := restartParameters[v.Strategy]
+	for _, e := range n.entries {
+		key := strings.ReplaceAll(e.key.text, "-", "_")
+		if !slices.Contains(of, key) && slices.ContainsFunc(restartStrategies, func(s string) bool { return slices.Contains(restartParameters[s], key) }) {
+			allowed := "it has no parameters"
+			if len(of) > 0 {
+				allowed = "its parameters are " + strings.Join(of, ", ")
+			}
+			r.problems.Add(e.key.pos, "", allowed, "%s is no parameter of the strategy %s", quote(e.key.text), v.Strategy)
+		}
+	}
+	if v.Strategy == "exponential-delay" && v.MaxBackoff < v.InitialBackoff {
+		r.problems.Add(n.pos, "", "max_backoff is at least initial_backoff", "max_backoff %s is below initial_backoff %s", FormatDuration(v.MaxBackoff), FormatDuration(v.InitialBackoff))
+	}
+}
+
+var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, list: []*setting{
+	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
+		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
+	set("checkpoint", checkpointObject, func(p *Pipeline) *Checkpoint { return &p.Checkpoint }, "Checkpoints."),
+	set("state", stateObject, func(p *Pipeline) *State { return &p.State }, "State of the steps."),
+	set("restart", restartObject, func(p *Pipeline) *Restart { return &p.Restart }, "Restarts after a failure."),
+	set("failover", choiceKind{words: []string{"region", "full"}}, func(p *Pipeline) *string { return &p.Failover },
+		"What is restarted: the connected part that failed, or the whole pipeline.", byDefault("region"), flink("jobmanager.execution.failover-strategy")),
+	set("on_full", choiceKind{words: []string{"hold", "detach"}}, func(p *Pipeline) *string { return &p.OnFull },
+		"When this pipeline lags and the journal is full: hold it (nothing is acknowledged), or detach the pipeline (it loses a range, reported).", byDefault("hold")),
+	set("lag_limit", sizeKind{none: "none"}, func(p *Pipeline) *int64 { return &p.LagBytes },
+		"Journal bytes that the pipeline may lag behind before on_full counts.", byDefault("none")),
+	set("steps", listOf[*plan.StepSpec]{of: pointer[plan.StepSpec]{stepObject}}, func(p *Pipeline) *[]*plan.StepSpec { return &p.Steps },
+		"What is done with the records."),
+	set("sinks", listOf[*plan.SinkSpec]{of: pointer[plan.SinkSpec]{sinkObject}, least: 1}, func(p *Pipeline) *[]*plan.SinkSpec { return &p.Sinks },
+		"Where results go. Each is a stream of its own.", required()),
+}}
+
+// complete hands the plan what it needs of the pipeline's other settings.
+func (p *Pipeline) complete(c *Config) {
+	p.Spec.State = plan.StateSpec{TTLNs: int64(p.State.TTL), MaxKeys: p.State.MaxKeys}
+	p.AtLeastOnce = p.Checkpoint.Mode == "at-least-once"
+	p.CommitIntervalMs = p.Checkpoint.Interval.Milliseconds()
+	p.Spec.Sources = make([]*plan.SourceSpec, len(c.Sources))
+	for i, s := range c.Sources {
+		p.Spec.Sources[i] = &s.SourceSpec
+	}
+	for _, s := range p.Sinks {
+		if s.File != nil {
+			completeFile(s.File, c.Security.FileRoot.Value)
+		}
+	}
+}
+
+// Snapshot gives the settings to the coordinator. Store and Dir choose the store beside it.
+func (c Checkpoint) Snapshot() snapshot.Config {
+	s := snapshot.Default()
+	s.Interval, s.EveryRecords, s.Timeout, s.MinPause = c.Interval, uint64(c.EveryRecords), c.Timeout, c.MinPause
+	s.MaxConcurrent, s.TolerableFailures, s.AlarmAfter, s.IdleInterval = c.MaxConcurrent, c.TolerableFailures, c.AlarmAfter, c.IdleInterval
+	s.Retained, s.Mode, s.RebaseRatio = c.Retained, snapshot.Mode(c.Mode), c.RebaseRatio
+	return s
+}

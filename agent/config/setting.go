@@ -1,0 +1,386 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
+)
+
+// The definition table. Each section of the file is an object: a list of settings, each with its key, kind, default and
+// meaning. The reader, the JSON Schema and docs/config.md are made from the same table, so that they cannot differ.
+
+// kind reads one value into a V and describes itself in a JSON Schema.
+type kind[V any] interface {
+	// read sets *into from n, or notes problems.
+	read(r *reader, n *node, into *V)
+	// absent sets what holds when the setting is not written.
+	absent(into *V)
+	// schema describes the kind (JSON Schema draft 2020-12).
+	schema() map[string]any
+	// label names the kind in messages and in the documentation: "a duration such as 10s".
+	label() string
+}
+
+// setting is one key of an object, for any kind.
+type setting struct {
+	key      string
+	doc      string
+	fallback string // default, as text of the file; "" none
+	required bool
+	secret   bool     // names a file with a secret
+	aliases  []string // other keys accepted in this object
+	flink    []string // Flink's names, accepted at the level of a pipeline
+	label    func() string
+	schema   func() map[string]any
+	children []*setting // of an object or of the objects in a list or mapping, for the documentation
+	many     string     // "", "list", "names": how children repeat
+	read     func(r *reader, n *node, object any)
+	absent   func(object any)
+}
+
+// set defines a setting of T whose value is a V.
+func set[T, V any, K kind[V]](key string, k K, at func(*T) *V, doc string, options ...option) *setting {
+	s := &setting{key: key, doc: doc, label: k.label, schema: k.schema}
+	if p, ok := any(k).(parent); ok {
+		s.children, s.many = p.settings()
+	}
+	for _, o := range options {
+		o(s)
+	}
+	s.read = func(r *reader, n *node, object any) { k.read(r, n, at(object.(*T))) }
+	s.absent = func(object any) {
+		into := at(object.(*T))
+		k.absent(into)
+		if s.fallback != "" {
+			k.read(&reader{problems: &plan.Problems{}}, fallbackNode(s.fallback), into)
+		}
+	}
+	return s
+}
+
+// fallbackNode makes a node of a default as it would stand in a file.
+func fallbackNode(text string) *node {
+	if list, ok := strings.CutPrefix(text, "["); ok {
+		n := &node{shape: shapeList}
+		for item := range strings.SplitSeq(strings.TrimSuffix(list, "]"), ", ") {
+			if item != "" {
+				n.items = append(n.items, fallbackNode(item))
+			}
+		}
+		return n
+	}
+	return &node{shape: shapeScalar, scalar: plainScalar(text), text: text}
+}
+
+func plainScalar(text string) scalar {
+	if text == "true" || text == "false" {
+		return scalarBool
+	}
+	if strings.Trim(strings.TrimPrefix(text, "-"), "0123456789") == "" {
+		return scalarInt
+	}
+	if strings.Trim(text, "0123456789.") == "" {
+		return scalarFloat
+	}
+	return scalarString
+}
+
+// parent is a kind that holds settings.
+type parent interface {
+	settings() (children []*setting, many string)
+}
+
+type option func(*setting)
+
+func byDefault(text string) option { return func(s *setting) { s.fallback = text } }
+func required() option             { return func(s *setting) { s.required = true } }
+func flink(name string) option     { return func(s *setting) { s.flink = append(s.flink, name) } }
+func alias(names ...string) option {
+	return func(s *setting) { s.aliases = append(s.aliases, names...) }
+}
+func secretFile() option { return func(s *setting) { s.secret = true } }
+
+// reader collects the problems of one file.
+type reader struct {
+	problems *plan.Problems
+}
+
+func (r *reader) wrong(n *node, label string) {
+	r.problems.Add(n.pos, "", "a value here is "+label, "found %s", n.describe())
+}
+
+// object is a section with fixed keys.
+type object[T any] struct {
+	what string // "a source": for messages
+	list []*setting
+	// place records where the object stands. Optional.
+	place func(*T, plan.Pos)
+	// check looks at the whole object once its settings are read. Optional.
+	check func(r *reader, n *node, v *T)
+	// flaw is told when something in the object could not be read, before check. Optional.
+	flaw func(*T)
+	// rewrite replaces what was written before it is read. Optional.
+	rewrite func(r *reader, n *node, own []*setting) *node
+	// unknown gives what is allowed instead of the list of keys for a key that is known but not built. Optional.
+	unknown func(key string) (allowed string)
+}
+
+func (o *object[T]) label() string { return "a mapping (" + o.what + ")" }
+
+func (o *object[T]) settings() ([]*setting, string) { return o.list, "" }
+
+func (o *object[T]) keys() []string {
+	keys := make([]string, len(o.list))
+	for i, s := range o.list {
+		keys[i] = s.key
+	}
+	return keys
+}
+
+func (o *object[T]) find(key string) *setting {
+	for _, s := range o.list {
+		if s.key == key || slices.Contains(s.aliases, key) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (o *object[T]) absent(into *T) {
+	for _, s := range o.list {
+		s.absent(into)
+	}
+}
+
+func (o *object[T]) read(r *reader, n *node, into *T) {
+	if n.shape == shapeNull {
+		n = &node{pos: n.pos, shape: shapeMapping}
+	}
+	if n.shape != shapeMapping {
+		o.absent(into)
+		r.wrong(n, o.label()+" with the settings "+strings.Join(o.keys(), ", "))
+		return
+	}
+	if o.place != nil {
+		o.place(into, n.pos)
+	}
+	o.absent(into)
+	if o.rewrite != nil {
+		n = o.rewrite(r, n, o.list)
+	}
+	before := len(*r.problems)
+	have, meant := map[string]*node{}, map[string]bool{}
+	for _, e := range n.entries {
+		o.entry(r, e, into, have, meant)
+	}
+	for _, s := range o.list {
+		if have[s.key] == nil && s.required && !meant[s.key] {
+			r.problems.Add(n.pos, "", s.key+": "+strings.TrimSuffix(s.doc, "."), "%s has no %s", o.what, s.key)
+		}
+	}
+	if o.flaw != nil && len(*r.problems) > before {
+		o.flaw(into)
+	}
+	if o.check != nil {
+		o.check(r, n, into)
+	}
+}
+
+// entry reads one setting; have are those read, meant those that misspelt ones probably were.
+func (o *object[T]) entry(r *reader, e entry, into *T, have map[string]*node, meant map[string]bool) {
+	s := o.find(e.key.text)
+	if s == nil {
+		if o.unknown != nil {
+			if allowed := o.unknown(e.key.text); allowed != "" {
+				r.problems.Add(e.key.pos, "", allowed, "%s in %s is not built in this release", quote(e.key.text), o.what)
+				return
+			}
+		}
+		keys := o.keys()
+		near := suggest.Nearest(e.key.text, keys)
+		meant[near] = true
+		r.problems.Add(e.key.pos, near, "allowed are "+strings.Join(keys, ", "),
+			"unknown setting %s in %s", quote(e.key.text), o.what)
+		return
+	}
+	if o.once(r, s.key, e, have) && e.value.shape != shapeRefused {
+		s.read(r, e.value, into)
+	}
+}
+
+// once notes that a setting was given; a second time is a problem.
+func (o *object[T]) once(r *reader, key string, e entry, have map[string]*node) bool {
+	if first := have[key]; first != nil {
+		r.problems.Add(e.key.pos, "", "a setting stands once", "%s is given twice in %s, first at line %d", quote(e.key.text), o.what, first.pos.Line)
+		return false
+	}
+	have[key] = e.key
+	return true
+}
+
+func (o *object[T]) schema() map[string]any {
+	properties, needed := map[string]any{}, []string{}
+	for _, s := range o.list {
+		p := s.schema()
+		describe(p, s)
+		properties[s.key] = p
+		for _, a := range s.aliases {
+			properties[a] = p
+		}
+		if s.required {
+			needed = append(needed, s.key)
+		}
+	}
+	if o.rewrite != nil {
+		for name, to := range flinkSettings(o.list) {
+			p := to.setting.schema()
+			p["description"] = "Flink's name of " + strings.TrimPrefix(to.section+"."+to.key, ".") + "."
+			properties[name] = p
+		}
+	}
+	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(needed) > 0 {
+		out["required"] = needed
+	}
+	return out
+}
+
+func describe(schema map[string]any, s *setting) {
+	schema["description"] = s.doc
+	if s.fallback != "" {
+		switch plainScalar(s.fallback) {
+		case scalarBool:
+			schema["default"] = s.fallback == "true"
+		case scalarInt, scalarFloat:
+			schema["default"] = json.Number(s.fallback)
+		default:
+			schema["default"] = s.fallback
+		}
+	}
+}
+
+// optional makes an object that may be missing: nil then.
+type optional[T any] struct{ of *object[T] }
+
+func (o optional[T]) label() string                  { return o.of.label() }
+func (o optional[T]) absent(into **T)                { *into = nil }
+func (o optional[T]) schema() map[string]any         { return o.of.schema() }
+func (o optional[T]) settings() ([]*setting, string) { return o.of.list, "" }
+func (o optional[T]) read(r *reader, n *node, into **T) {
+	*into = new(T)
+	o.of.read(r, n, *into)
+}
+
+// named is a mapping from names to objects, in the order of the file.
+type named[T any] struct {
+	of   *object[T]
+	dots bool
+	name func(*T) *plan.Text
+}
+
+func (m named[T]) label() string                  { return "a mapping from names to settings (" + m.of.what + ")" }
+func (m named[T]) absent(into *[]*T)              { *into = nil }
+func (m named[T]) settings() ([]*setting, string) { return m.of.list, "names" }
+
+func (m named[T]) read(r *reader, n *node, into *[]*T) {
+	if n.shape == shapeNull {
+		return
+	}
+	if n.shape != shapeMapping {
+		r.wrong(n, m.label())
+		return
+	}
+	have := map[string]int{}
+	for _, e := range n.entries {
+		name := e.key.text
+		if first, twice := have[name]; twice {
+			r.problems.Add(e.key.pos, "", "each name stands once", "%s %s is given twice, first at line %d", bare(m.of.what), quote(name), first)
+			continue
+		}
+		have[name] = e.key.pos.Line
+		if reason := plan.CheckName(name, m.dots); reason != "" {
+			r.problems.Add(e.key.pos, "", plan.NameAllowed, "%s %s: %s", bare(m.of.what), quote(name), reason)
+		}
+		if e.value.shape == shapeRefused {
+			continue
+		}
+		v := new(T)
+		*m.name(v) = e.key.toText()
+		if e.value.shape == shapeNull {
+			e.value.pos = e.key.pos
+		}
+		m.of.read(r, e.value, v)
+		*m.name(v) = e.key.toText()
+		*into = append(*into, v)
+	}
+}
+
+// bare takes the article off.
+func bare(what string) string { return strings.TrimPrefix(what, "a ") }
+
+func (m named[T]) schema() map[string]any {
+	pattern := plan.NamePattern
+	if m.dots {
+		pattern = plan.NamePatternDotted
+	}
+	return map[string]any{
+		"type": "object", "propertyNames": map[string]any{"pattern": pattern, "maxLength": plan.NameBytesMax},
+		"additionalProperties": m.of.schema(),
+	}
+}
+
+// listOf is a list of values of one kind.
+type listOf[V any] struct {
+	of    kind[V]
+	least int
+}
+
+func (l listOf[V]) label() string    { return "a list, each item " + l.of.label() }
+func (l listOf[V]) absent(into *[]V) { *into = nil }
+func (l listOf[V]) settings() ([]*setting, string) {
+	if p, ok := l.of.(parent); ok {
+		children, _ := p.settings()
+		return children, "list"
+	}
+	return nil, ""
+}
+
+func (l listOf[V]) read(r *reader, n *node, into *[]V) {
+	*into = nil
+	if n.shape != shapeList {
+		r.wrong(n, l.label())
+		return
+	}
+	if len(n.items) < l.least {
+		r.problems.Add(n.pos, "", fmt.Sprintf("at least %d", l.least), "the list has %d items", len(n.items))
+	}
+	for _, item := range n.items {
+		var v V
+		l.of.read(r, item, &v)
+		*into = append(*into, v)
+	}
+}
+
+func (l listOf[V]) schema() map[string]any {
+	out := map[string]any{"type": "array", "items": l.of.schema()}
+	if l.least > 0 {
+		out["minItems"] = l.least
+	}
+	return out
+}
+
+// pointer makes the items of a list pointers.
+type pointer[T any] struct{ of *object[T] }
+
+func (p pointer[T]) label() string                  { return p.of.label() }
+func (p pointer[T]) absent(into **T)                { *into = nil }
+func (p pointer[T]) schema() map[string]any         { return p.of.schema() }
+func (p pointer[T]) settings() ([]*setting, string) { return p.of.list, "" }
+func (p pointer[T]) read(r *reader, n *node, into **T) {
+	*into = new(T)
+	p.of.read(r, n, *into)
+}

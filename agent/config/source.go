@@ -1,0 +1,201 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+var sourceObject = &object[Source]{what: "a source", list: []*setting{
+	set("mqtt", mqttObject, func(s *Source) *Source { return s }, "Where the messages come from.", required()),
+	set("decode", decodeKind{}, func(s *Source) *[]plan.DecodeSpec { return &s.Decode },
+		"How payloads are read: json, cbor, text, number, bytes; or a list of {topic, as}, of which the first that matches counts (no topic: all others). What nothing matches becomes a dead letter.", byDefault("json")),
+	set("fields", fieldsKind{}, func(s *Source) *[]plan.FieldSpec { return &s.Fields },
+		"Fields of the payload and their types (bool, int, float, string, json, any). Given: other names are refused in expressions. Left out: every name is accepted."),
+	set("time", optional[plan.TimeSpec]{timeObject}, func(s *Source) **plan.TimeSpec { return &s.Time }, "Event time. Windows need it."),
+	set("idle", optional[plan.IdleSpec]{idleObject}, func(s *Source) **plan.IdleSpec { return &s.Idle },
+		"What happens to time when nothing arrives. Left out: it stands still."),
+}}
+
+var mqttObject = &object[Source]{what: "mqtt", list: []*setting{
+	set("broker", wordKind, func(s *Source) *plan.Text { return &s.Broker }, "Name of the broker (section brokers).", required()),
+	set("topic", textKind{what: "a topic filter such as plant/{line}/temp"}, func(s *Source) *plan.Text { return &s.Topic },
+		"MQTT topic filter. {name} subscribes to + and puts that level into the field name.", required()),
+	set("qos", intKind{0, 2}, func(s *Source) *int { return &s.QoS }, "Quality of service: 1 and 2 lose nothing, 0 is at most once.", byDefault("1")),
+	set("retained", choiceKind{words: []string{"ignore", "fresh", "include"}}, func(s *Source) *string { return &s.Retained },
+		"Retained messages: ignore them, take them when the session is fresh, or take all (they come again at each subscription).", byDefault("ignore")),
+	set("max_message", sizeKind{least: 1 << 10, most: 32 << 20}, func(s *Source) *int64 { return &s.MaxMessageBytes },
+		"Largest payload that is taken whole. Of larger ones the head is kept as a dead letter.", byDefault("1MiB")),
+	set("rate", floatKind{0, 1e9}, func(s *Source) *float64 { return &s.RateMax },
+		"Most messages per second; above it reading pauses and the broker queues. 0: no limit.", byDefault("0")),
+	set("bytes_per_day", sizeKind{none: "none"}, func(s *Source) *int64 { return &s.BytesPerDayMax },
+		"Most payload bytes per day; above it reading pauses.", byDefault("none")),
+}, check: func(r *reader, n *node, s *Source) {
+	if s.Topic.Value == "" {
+		return
+	}
+	filter, _, err := plan.ParseTopic(s.Topic.Value)
+	if err != nil {
+		var at *plan.TopicError
+		errors.As(err, &at)
+		r.problems.Add(s.Topic.At(at.Offset), "", "+ and {name} take a whole level, # the last one", "topic %s: %s", quote(s.Topic.Value), at.Msg)
+	}
+	s.Filter = filter
+}}
+
+var decoders = []string{plan.DecodeJSON, plan.DecodeCBOR, plan.DecodeText, plan.DecodeNumber, plan.DecodeBytes}
+
+// decodeKind is one decoder for all topics, or a list.
+type decodeKind struct{}
+
+var decodeObject = &object[plan.DecodeSpec]{what: "a decoder", list: []*setting{
+	set("topic", textKind{what: "a topic filter", check: func(s string) string {
+		if err := plan.ValidateFilter(s); err != nil {
+			return err.Error()
+		}
+		return ""
+	}, allowed: "an MQTT topic filter"}, func(d *plan.DecodeSpec) *plan.Text { return &d.Topic }, "Topics that it reads. Left out: all that no earlier one matched."),
+	set("as", choiceText{choiceKind{words: decoders}}, func(d *plan.DecodeSpec) *plan.Text { return &d.As },
+		"json, cbor; text, number, bytes put the payload into the field value.", required()),
+}}
+
+func (decodeKind) label() string {
+	return "one of " + strings.Join(decoders, ", ") + ", or a list of {topic, as}"
+}
+func (decodeKind) absent(*[]plan.DecodeSpec)      {}
+func (decodeKind) settings() ([]*setting, string) { return decodeObject.list, "list" }
+func (decodeKind) schema() map[string]any {
+	return map[string]any{"anyOf": []any{choiceKind{words: decoders}.schema(), listOf[plan.DecodeSpec]{of: decodeObject, least: 1}.schema()}}
+}
+func (decodeKind) read(r *reader, n *node, into *[]plan.DecodeSpec) {
+	if n.shape == shapeList {
+		listOf[plan.DecodeSpec]{of: decodeObject, least: 1}.read(r, n, into)
+		return
+	}
+	var d plan.DecodeSpec
+	choiceText{choiceKind{words: decoders}}.read(r, n, &d.As)
+	*into = []plan.DecodeSpec{d}
+}
+
+var fieldTypes = map[string]pipeline.Kind{
+	"bool": pipeline.Bool, "int": pipeline.Int, "float": pipeline.Float, "string": pipeline.String, "json": pipeline.JSON, "any": pipeline.Null,
+}
+
+var fieldTypeNames = []string{"bool", "int", "float", "string", "json", "any"}
+
+// fieldsKind is a mapping from field names to types.
+type fieldsKind struct{}
+
+func (fieldsKind) label() string            { return "a mapping from field names to types such as {temp: float}" }
+func (fieldsKind) absent(*[]plan.FieldSpec) {}
+func (fieldsKind) schema() map[string]any {
+	return map[string]any{"type": "object", "additionalProperties": choiceKind{words: fieldTypeNames}.schema()}
+}
+func (k fieldsKind) read(r *reader, n *node, into *[]plan.FieldSpec) {
+	for _, e := range pairs(r, n, k.label(), "a field") {
+		if _, err := pipeline.ParsePath(e.key.text); err != nil || strings.HasPrefix(e.key.text, "$") {
+			r.problems.Add(e.key.pos, "", plan.FieldNameAllowed+", or a path such as motor.rpm", "the field name %s cannot be used", quote(e.key.text))
+			continue
+		}
+		var word string
+		choiceKind{words: fieldTypeNames}.read(r, e.value, &word)
+		*into = append(*into, plan.FieldSpec{Name: e.key.toText(), Kind: fieldTypes[word]})
+	}
+}
+
+// pairs gives the entries of a mapping, each key once.
+func pairs(r *reader, n *node, label, what string) []entry {
+	if n.shape != shapeMapping {
+		r.wrong(n, label)
+		return nil
+	}
+	var out []entry
+	lines := map[string]int{}
+	for _, e := range n.entries {
+		if first := lines[e.key.text]; first > 0 {
+			r.problems.Add(e.key.pos, "", "each name stands once", "%s %s is given twice, first at line %d", what, quote(e.key.text), first)
+			continue
+		}
+		lines[e.key.text] = e.key.pos.Line
+		if e.value.shape != shapeRefused {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+var timeUnits = []string{"s", "ms", "us", "ns", "rfc3339"}
+
+var timeObject = &object[plan.TimeSpec]{what: "time", place: func(t *plan.TimeSpec, at plan.Pos) { t.Pos = at }, list: []*setting{
+	set("field", textKind{what: "a field such as ts"}, func(t *plan.TimeSpec) *plan.Text { return &t.Field },
+		"Field that holds the event time; $received is the arrival at this device.", required()),
+	set("unit", choiceText{choiceKind{words: timeUnits}}, func(t *plan.TimeSpec) *plan.Text { return &t.Unit },
+		"Unit of the field since 1970, or rfc3339 for text. A stamp outside of the range becomes a dead letter.", byDefault("ms")),
+	set("out_of_orderness", wholeMs{durationKind{}}, func(t *plan.TimeSpec) *int64 { return &t.OutOfOrdernessMs },
+		"How much older than the newest record a record may be and still be in time.", byDefault("0s")),
+	set("max_ahead", wholeMs{durationKind{never: "never"}}, func(t *plan.TimeSpec) *int64 { return &t.MaxAheadMs },
+		"A stamp further in the future than this becomes a dead letter and does not move the watermark. Off while this device's clock is not trusted. never: no guard.", byDefault("never")),
+	set("earliest", dateKind{}, func(t *plan.TimeSpec) *int64 { return &t.MinMs }, "Oldest sane event time.", byDefault("2000-01-01")),
+	set("latest", dateKind{}, func(t *plan.TimeSpec) *int64 { return &t.MaxMs }, "Newest sane event time.", byDefault("2100-01-01")),
+}, check: func(r *reader, n *node, t *plan.TimeSpec) {
+	if t.MinMs >= t.MaxMs {
+		r.problems.Add(n.pos, "", "earliest lies before latest", "the sane range of event time is empty")
+	}
+}}
+
+// dateKind is a date or an RFC 3339 instant, as Unix ms.
+type dateKind struct{}
+
+func (dateKind) label() string { return "a date such as 2000-01-01 or 2000-01-01T00:00:00Z" }
+func (dateKind) absent(*int64) {}
+func (dateKind) schema() map[string]any {
+	return map[string]any{"type": "string", "pattern": `^\d{4}-\d\d-\d\d`}
+}
+func (k dateKind) read(r *reader, n *node, into *int64) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, n.text); err == nil && n.shape == shapeScalar {
+			*into = t.UnixMilli()
+			return
+		}
+	}
+	r.wrong(n, k.label())
+}
+
+var idleObject = &object[plan.IdleSpec]{what: "idle", list: []*setting{
+	set("after", nanoseconds{durationKind{least: time.Millisecond}}, func(i *plan.IdleSpec) *int64 { return &i.AfterNs }, "Silence after which the source is idle.", required()),
+	set("watermark", advanceKind{}, func(i *plan.IdleSpec) *bool { return &i.Advance },
+		"hold: others wait for it. advance: others go on without it, and its time goes on with the clock, so that the last windows close.", byDefault("hold")),
+}}
+
+// advanceKind is hold or advance.
+type advanceKind struct{}
+
+func (advanceKind) label() string { return "hold or advance" }
+func (advanceKind) absent(*bool)  {}
+func (advanceKind) schema() map[string]any {
+	return choiceKind{words: []string{"hold", "advance"}}.schema()
+}
+func (advanceKind) read(r *reader, n *node, into *bool) {
+	var word string
+	choiceKind{words: []string{"hold", "advance"}}.read(r, n, &word)
+	*into = word == "advance"
+}
+
+// overlapping finds two filters of which one matches what the other matches; it is exact for what filters can say.
+func overlapping(a, b string) bool {
+	x, y := strings.Split(a, "/"), strings.Split(b, "/")
+	for i := range max(len(x), len(y)) {
+		switch {
+		case i < len(x) && x[i] == "#", i < len(y) && y[i] == "#":
+			return true
+		case i >= len(x), i >= len(y):
+			return false
+		case x[i] != y[i] && x[i] != "+" && y[i] != "+":
+			return false
+		}
+	}
+	return true
+}

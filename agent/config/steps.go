@@ -1,0 +1,207 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+// textsKind is one text or a list of them.
+type textsKind struct{ of textKind }
+
+func (k textsKind) label() string       { return k.of.what + ", or a list of them" }
+func (k textsKind) absent(*[]plan.Text) {}
+func (k textsKind) schema() map[string]any {
+	return map[string]any{"anyOf": []any{k.of.schema(), map[string]any{"type": "array", "minItems": 1, "items": k.of.schema()}}}
+}
+func (k textsKind) read(r *reader, n *node, into *[]plan.Text) {
+	items := []*node{n}
+	if n.shape == shapeList {
+		items = n.items
+		if len(items) == 0 {
+			r.wrong(n, k.label())
+		}
+	}
+	for _, item := range items {
+		var t plan.Text
+		k.of.read(r, item, &t)
+		if t.Value != "" {
+			*into = append(*into, t)
+		}
+	}
+}
+
+// pointerTo makes a setting that is nil when it is not written.
+type pointerTo[V any] struct{ of kind[V] }
+
+func (k pointerTo[V]) label() string          { return k.of.label() }
+func (k pointerTo[V]) absent(into **V)        { *into = nil }
+func (k pointerTo[V]) schema() map[string]any { return k.of.schema() }
+func (k pointerTo[V]) read(r *reader, n *node, into **V) {
+	*into = new(V)
+	k.of.read(r, n, *into)
+}
+
+// columnsKind is a mapping from column names to expressions.
+type columnsKind struct {
+	what  string // "a column"
+	texts string // what the right side is
+	free  bool   // any name, not only a field name
+}
+
+func (k columnsKind) label() string             { return "a mapping from names to " + k.texts }
+func (k columnsKind) absent(*[]plan.ColumnSpec) {}
+func (k columnsKind) schema() map[string]any {
+	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": []string{"string", "number"}}}
+}
+func (k columnsKind) read(r *reader, n *node, into *[]plan.ColumnSpec) {
+	list := pairs(r, n, k.label(), k.what)
+	if n.shape == shapeMapping && len(list) == 0 {
+		r.wrong(n, k.label())
+	}
+	for _, e := range list {
+		if reason := plan.CheckFieldName(e.key.text); reason != "" && !k.free {
+			r.problems.Add(e.key.pos, "", plan.FieldNameAllowed, "%s %s: %s", k.what, quote(e.key.text), reason)
+		}
+		c := plan.ColumnSpec{Name: e.key.toText()}
+		expressionKind.read(r, e.value, &c.Expr)
+		*into = append(*into, c)
+	}
+}
+
+// selectKind is a mapping from names to expressions, or a list of fields that keep their names.
+type selectKind struct{}
+
+var selectColumns = columnsKind{what: "column", texts: "expressions"}
+
+func (selectKind) label() string                 { return "a mapping from names to expressions, or a list of fields" }
+func (selectKind) absent(into **plan.SelectSpec) { *into = nil }
+func (selectKind) schema() map[string]any {
+	return map[string]any{"anyOf": []any{selectColumns.schema(), map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"type": "string"}}}}
+}
+func (k selectKind) read(r *reader, n *node, into **plan.SelectSpec) {
+	*into = &plan.SelectSpec{Pos: n.pos}
+	if n.shape == shapeMapping {
+		selectColumns.read(r, n, &(*into).Columns)
+		return
+	}
+	if n.shape != shapeList || len(n.items) == 0 {
+		r.wrong(n, k.label())
+		return
+	}
+	for _, item := range n.items {
+		var t plan.Text
+		expressionKind.read(r, item, &t)
+		name := t
+		if i := strings.LastIndexByte(name.Value, '.'); i >= 0 {
+			name.Value = name.Value[i+1:]
+		}
+		name.Value = strings.TrimPrefix(name.Value, "$")
+		if reason := plan.CheckFieldName(name.Value); reason != "" && t.Value != "" {
+			r.problems.Add(item.pos, "", "write it as NAME: "+t.Value+", a list holds fields only", "column %s: %s", quote(t.Value), reason)
+		}
+		(*into).Columns = append((*into).Columns, plan.ColumnSpec{Name: name, Expr: t})
+	}
+}
+
+// durationMax bounds durations within steps.
+const durationMax = 10 * 365 * 24 * time.Hour
+
+var (
+	expressionKind = textKind{what: "an expression such as temp > 8"}
+	referenceKind  = textKind{what: "the name of a source or step"}
+	pathOfField    = textKind{what: "a field such as device or $topic"}
+)
+
+// notBuilt are operators that Flink or later releases have.
+var notBuilt = []string{"flatten", "cast", "changed", "lag", "delta", "zscore", "throttle", "sample", "absence", "join", "lookup", "split", "hopping", "session", "count", "state_window", "keyBy", "map", "flatMap", "process"}
+
+const stepKinds = "a step is one of filter, select, window (with aggregate), deadband, alarm, dedup, sort, or a union (several inputs and nothing else)"
+
+var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.StepSpec, at plan.Pos) { s.Pos = at }, flaw: func(s *plan.StepSpec) { s.Flawed = true },
+	unknown: func(key string) string {
+		if slices.Contains(notBuilt, key) {
+			return stepKinds
+		}
+		return ""
+	},
+	list: []*setting{
+		set("uid", nameKind("the step's name", false), func(s *plan.StepSpec) *plan.Text { return &s.UID },
+			"The step's name, for good: its state is kept under it, others name it in from.", required()),
+		set("was", nameKind("the step's earlier name", false), func(s *plan.StepSpec) *plan.Text { return &s.Was },
+			"The uid under which the step's state was saved before it was renamed."),
+		set("from", textsKind{referenceKind}, func(s *plan.StepSpec) *[]plan.Text { return &s.From },
+			"Source or step whose rows it takes; STEP.late takes a window's late rows. A list makes a union.", required()),
+		set("filter", pointerTo[plan.Text]{expressionKind}, func(s *plan.StepSpec) **plan.Text { return &s.Filter },
+			"Passes the rows for which the condition is true."),
+		set("select", selectKind{}, func(s *plan.StepSpec) **plan.SelectSpec { return &s.Select },
+			"Makes rows of exactly these columns: {name: expression, …}, or [field, …]."),
+		set("by", textsKind{pathOfField}, func(s *plan.StepSpec) *[]plan.Text { return &s.By },
+			"Fields that make the key: each key has a state of its own. For window, deadband, alarm."),
+		set("window", optional[plan.WindowSpec]{windowObject}, func(s *plan.StepSpec) **plan.WindowSpec { return &s.Window },
+			"Groups rows by event time; aggregate says what is computed. Columns: the by fields, window_start, window_end, the aggregates, revision."),
+		set("aggregate", columnsKind{what: "aggregate", texts: "aggregates such as avg(temp)"}, func(s *plan.StepSpec) *[]plan.ColumnSpec { return &s.Aggregate },
+			"Columns of a window: count() or count, sum, avg, min, max, first, last of an expression."),
+		set("deadband", optional[plan.DeadbandSpec]{deadbandObject}, func(s *plan.StepSpec) **plan.DeadbandSpec { return &s.Deadband },
+			"Passes the first row of a key, and then those whose value differs from the last passed by more than the threshold."),
+		set("alarm", optional[plan.AlarmSpec]{alarmObject}, func(s *plan.StepSpec) **plan.AlarmSpec { return &s.Alarm },
+			"Tells when a condition begins and ends, with hysteresis."),
+		set("dedup", optional[plan.DedupSpec]{dedupObject}, func(s *plan.StepSpec) **plan.DedupSpec { return &s.Dedup },
+			"Drops rows whose key was seen before."),
+		set("sort", pointerTo[plan.Text]{choiceText{choiceKind{words: []string{"event_time"}}}}, func(s *plan.StepSpec) **plan.Text { return &s.Sort },
+			"event_time: holds rows until the watermark passes them and lets them go in the order of their time; late ones go to STEP.late."),
+		set("ttl", pointerTo[int64]{nanoseconds{durationKind{never: "never", most: durationMax}}}, func(s *plan.StepSpec) **int64 { return &s.TTLNs },
+			"Overrides state.ttl of the pipeline."),
+		set("max_keys", pointerTo[int]{intKind{0, math.MaxInt32}}, func(s *plan.StepSpec) **int { return &s.MaxKeys },
+			"Overrides state.max_keys of the pipeline."),
+	},
+	check: func(r *reader, n *node, s *plan.StepSpec) {
+		for _, e := range n.entries {
+			if e.key.text == "aggregate" {
+				s.AggregatePos = e.key.pos
+			}
+		}
+	},
+}
+
+var windowObject = &object[plan.WindowSpec]{what: "window", place: func(w *plan.WindowSpec, at plan.Pos) { w.Pos = at },
+	unknown: func(key string) string {
+		if slices.Contains([]string{"hopping", "sliding", "session", "count", "state", "cumulate"}, key) {
+			return "windows are tumbling"
+		}
+		return ""
+	},
+	list: []*setting{
+		set("tumbling", wholeMs{durationKind{least: time.Millisecond, most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.SizeMs },
+			"Size of the windows; they lie side by side, aligned to 1970-01-01T00:00Z.", required()),
+		set("offset", wholeMs{durationKind{most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.OffsetMs },
+			"Shifts the windows, such as 6h for days that begin at six.", byDefault("0s")),
+		set("allowed_lateness", wholeMs{durationKind{most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.LatenessMs },
+			"How long a window that fired still takes rows; each fires it again with a higher revision. Later ones go to STEP.late.", byDefault("0s")),
+	},
+	check: func(r *reader, n *node, w *plan.WindowSpec) {
+		if w.SizeMs > 0 && w.OffsetMs >= w.SizeMs {
+			r.problems.Add(n.pos, "", "an offset is below the size", "offset is not below the window's size")
+		}
+	},
+}
+
+var deadbandObject = &object[plan.DeadbandSpec]{what: "deadband", place: func(d *plan.DeadbandSpec, at plan.Pos) { d.Pos = at }, list: []*setting{
+	set("value", expressionKind, func(d *plan.DeadbandSpec) *plan.Text { return &d.Value }, "The number that is watched.", required()),
+	set("threshold", floatKind{0, math.MaxFloat64}, func(d *plan.DeadbandSpec) *float64 { return &d.Threshold }, "A row passes when the value moved by more than this.", required()),
+}}
+
+var alarmObject = &object[plan.AlarmSpec]{what: "alarm", place: func(a *plan.AlarmSpec, at plan.Pos) { a.Pos = at }, list: []*setting{
+	set("value", expressionKind, func(a *plan.AlarmSpec) *plan.Text { return &a.Value }, "The value that is watched; it is part of the alarm's row.", required()),
+	set("raise", expressionKind, func(a *plan.AlarmSpec) *plan.Text { return &a.Raise }, `Condition that raises it: "> 8" compares the value, or a whole expression.`, required()),
+	set("clear", expressionKind, func(a *plan.AlarmSpec) *plan.Text { return &a.Clear }, `Condition that clears it. Left out: when raise is false.`),
+	set("hold", nanoseconds{durationKind{most: durationMax}}, func(a *plan.AlarmSpec) *int64 { return &a.HoldNs }, "The condition must hold so long before the alarm is raised.", byDefault("0s")),
+	set("latch", boolKind{}, func(a *plan.AlarmSpec) *bool { return &a.Latch }, "Needs clear. While raise is true as well, clear does not clear it.", byDefault("false")),
+}}
+
+var dedupObject = &object[plan.DedupSpec]{what: "dedup", place: func(d *plan.DedupSpec, at plan.Pos) { d.Pos = at }, list: []*setting{
+	set("key", textsKind{expressionKind}, func(d *plan.DedupSpec) *[]plan.Text { return &d.Key }, "Expressions that together name a record, such as [$topic, seq].", required()),
+}}

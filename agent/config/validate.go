@@ -1,0 +1,255 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
+)
+
+// Validate checks what no single setting can tell: references, what the operator allows, the pipelines' plans. It fills
+// Graph of each pipeline and Warnings. It touches nothing but the Config.
+func (c *Config) Validate() plan.Problems {
+	var problems plan.Problems
+	c.Warnings = nil
+	clients := map[string]*Broker{}
+	for _, b := range c.Brokers {
+		b.check(c.Security, &problems)
+		id := b.URL.Value + " " + b.ClientID.Value
+		if other := clients[id]; other != nil {
+			problems.Add(b.Name.Pos, "", "each session needs its own client_id", "broker %s has the url and client_id of broker %s", quote(b.Name.Value), quote(other.Name.Value))
+		}
+		clients[id] = b
+	}
+	c.checkSources(&problems)
+	c.checkPaths(&problems)
+	c.checkCentral(&problems)
+	c.checkListeners(&problems)
+	files := map[string]plan.Text{}
+	for _, p := range c.Pipelines {
+		for _, s := range p.Sinks {
+			c.checkSink(s, files, &problems)
+		}
+		graph, found, warnings := plan.Compile(&p.Spec)
+		problems = append(problems, found...)
+		c.Warnings = append(c.Warnings, warnings...)
+		p.Graph = graph
+	}
+	c.warnUnused()
+	return problems
+}
+
+// warnUnused tells of sources that nobody reads: their messages wear the flash all the same.
+func (c *Config) warnUnused() {
+	read := map[string]bool{}
+	for _, p := range c.Pipelines {
+		if p.Graph == nil {
+			return
+		}
+		for _, s := range p.Graph.Sources {
+			read[s.Name] = true
+		}
+	}
+	for _, s := range c.Sources {
+		if !read[s.Name.Value] {
+			c.Warnings.Add(s.Name.Pos, "", "", "source %s is read by no pipeline; its messages are kept in the journal all the same", s.Name)
+		}
+	}
+}
+
+func (c *Config) checkSources(problems *plan.Problems) {
+	var names []string
+	for _, b := range c.Brokers {
+		names = append(names, b.Name.Value)
+	}
+	for i, s := range c.Sources {
+		if s.Broker.Value != "" && c.Broker(s.Broker.Value) == nil && len(c.Brokers) > 0 {
+			problems.Add(s.Broker.Pos, suggest.Nearest(s.Broker.Value, names), "brokers are "+strings.Join(names, ", "), "broker %s is not defined", quote(s.Broker.Value))
+		}
+		if s.QoS == 0 && s.Topic.Value != "" {
+			c.Warnings.Add(s.Topic.Pos, "", "use qos 1 or 2", "source %s subscribes with QoS 0: at most once, messages may be lost", s.Name.Value)
+		}
+		if strings.HasPrefix(s.Filter, "$share/") {
+			c.Warnings.Add(s.Topic.Pos, "", "", "source %s is a shared subscription: the broker may give messages of a lost session to another member", s.Name.Value)
+		}
+		for _, other := range c.Sources[:i] {
+			if other.Broker.Value == s.Broker.Value && other.Filter != "" && s.Filter != "" && overlapping(other.Filter, s.Filter) {
+				c.Warnings.Add(s.Topic.Pos, "", "", "the topics of sources %s and %s overlap: a broker may deliver a message once for both, it then belongs to the first", other.Name.Value, s.Name.Value)
+			}
+		}
+	}
+}
+
+// checkPaths keeps file sinks and state apart.
+func (c *Config) checkPaths(problems *plan.Problems) {
+	root, state := c.Security.FileRoot, c.StateDir
+	if state.Value == "" || root.Value == "" {
+		return
+	}
+	if within(root.Value, state.Value) || within(state.Value, root.Value) {
+		at := root.Pos
+		if at.Line == 0 {
+			at = state.Pos
+		}
+		problems.Add(at, "", "two directories side by side", "security.file_root %s and state_dir %s lie within each other", quote(root.Value), quote(state.Value))
+	}
+	if state.Value == "/" {
+		problems.Add(state.Pos, "", "a directory that weir alone uses", "state_dir is the root directory")
+	}
+}
+
+// within tells whether path a is b or lies below it.
+func within(a, b string) bool {
+	rel, err := filepath.Rel(b, a)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// completeFile makes the path absolute.
+func completeFile(f *plan.FileTarget, root string) {
+	f.File = f.Path.Value
+	if !filepath.IsAbs(f.File) {
+		f.File = filepath.Join(root, f.File)
+	}
+}
+
+func (c *Config) checkSink(s *plan.SinkSpec, files map[string]plan.Text, problems *plan.Problems) {
+	if f := s.File; f != nil && f.Path.Value != "" && checkFilePath(f.Path.Value) == "" {
+		if !within(f.File, c.Security.FileRoot.Value) || filepath.Clean(f.File) == filepath.Clean(c.Security.FileRoot.Value) {
+			problems.Add(f.Path.Pos, "", "file sinks write below security.file_root "+quote(c.Security.FileRoot.Value), "the path %s lies elsewhere", quote(f.Path.Value))
+		}
+		if other, taken := files[f.File]; taken {
+			problems.Add(f.Path.Pos, "", "each file sink has a file of its own", "another sink writes %s, at line %d", quote(f.Path.Value), other.Pos.Line)
+		}
+		files[f.File] = f.Path
+	}
+	if s.HTTP != nil {
+		c.checkURL(s.HTTP, problems)
+	}
+}
+
+func (c *Config) checkURL(h *plan.HTTPTarget, problems *plan.Problems) {
+	at := h.URL
+	if at.Value == "" {
+		return
+	}
+	const allowed = "a URL such as https://ingest.example.com/weir"
+	u, err := url.Parse(at.Value)
+	switch {
+	case err != nil:
+		problems.Add(at.Pos, "", allowed, "%s is not a URL", quote(redact(at.Value)))
+		return
+	case u.Scheme != "http" && u.Scheme != "https":
+		problems.Add(at.Pos, suggest.Nearest(u.Scheme, []string{"http", "https"}), allowed, "the scheme %s is not http or https", quote(u.Scheme))
+		return
+	case u.Hostname() == "":
+		problems.Add(at.Pos, "", allowed, "%s has no host", quote(at.Value))
+		return
+	case u.User != nil:
+		problems.Add(at.Pos, "", "use token_file", "the URL holds a user name or password")
+		return
+	}
+	if port := u.Port(); port != "" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			problems.Add(at.Pos, "", "a port is at most 65535", "port %s", port)
+		}
+	}
+	if isPrivate(u.Hostname()) && !c.Security.AllowPrivate {
+		problems.Add(at.Pos, "", "set security.allow_private: true to accept it", "the host %s is on this device or in a private network", quote(u.Hostname()))
+	}
+	if u.Scheme == "http" && !isLoopback(u.Hostname()) && !c.Security.AllowPlaintext {
+		problems.Add(at.Pos, "", "use https:// or set security.allow_plaintext: true", "the connection to %s is not encrypted and leaves this device", u.Hostname())
+	}
+}
+
+func (c *Config) checkCentral(problems *plan.Problems) {
+	if c.Central == nil || c.Central.URL.Value == "" {
+		return
+	}
+	const allowed = "allowed are file:///path and s3://bucket/prefix"
+	at := c.Central.URL
+	u, err := url.Parse(at.Value)
+	switch {
+	case err != nil:
+		problems.Add(at.Pos, "", allowed, "%s is not a URL", quote(redact(at.Value)))
+	case u.User != nil:
+		problems.Add(at.Pos, "", allowed, "the URL holds a user name or password")
+	case u.Scheme == "file" && (u.Host != "" || !filepath.IsAbs(u.Path) || u.Path == "/"):
+		problems.Add(at.Pos, "", allowed, "%s has no absolute path", quote(at.Value))
+	case u.Scheme == "file" && (within(u.Path, c.StateDir.Value) || within(c.StateDir.Value, u.Path)):
+		problems.Add(at.Pos, "", "a directory apart from state_dir", "the central store %s and state_dir lie within each other", quote(at.Value))
+	case u.Scheme == "s3" && u.Host == "":
+		problems.Add(at.Pos, "", allowed, "%s has no bucket", quote(at.Value))
+	case u.Scheme != "file" && u.Scheme != "s3":
+		problems.Add(at.Pos, suggest.Nearest(u.Scheme, []string{"file", "s3"}), allowed, "the scheme %s is not known", quote(u.Scheme))
+	}
+}
+
+func (c *Config) checkListeners(problems *plan.Problems) {
+	if at := c.Metrics.Listen; at.Value != "" && !isLoopback(hostOf(at.Value)) {
+		problems.Add(at.Pos, "", "loopback, or api.tcp with a token", "metrics without a token would listen on %s", quote(at.Value))
+	}
+	t := c.API.TCP
+	if t == nil || t.Listen.Value == "" {
+		return
+	}
+	if (t.Cert == "") != (t.Key == "") {
+		problems.Add(t.Pos, "", "cert and key come together", "api.tcp has one of cert and key")
+	}
+	if t.ClientCA != "" && t.Cert == "" {
+		problems.Add(t.Pos, "", "client_ca needs cert and key", "api.tcp has client_ca without a server certificate")
+	}
+	if t.TokenFile == "" && t.ReadTokenFile == "" && t.ClientCA == "" {
+		problems.Add(t.Pos, "", "give token_file, read_token_file or client_ca", "api.tcp would answer anybody")
+	}
+	if !isLoopback(hostOf(t.Listen.Value)) && t.Cert == "" && !c.Security.AllowPlaintext {
+		problems.Add(t.Listen.Pos, "", "give cert and key or set security.allow_plaintext: true", "api.tcp would send its token readable over the network")
+	}
+}
+
+// redact takes the user information out of what should be a URL.
+func redact(text string) string {
+	scheme, rest, found := strings.Cut(text, "://")
+	at := strings.LastIndexByte(rest, '@')
+	if !found || at < 0 {
+		return text
+	}
+	return scheme + "://…" + rest[at:]
+}
+
+func hostOf(address string) string {
+	i := strings.LastIndexByte(address, ':')
+	return strings.Trim(address[:max(i, 0)], "[]")
+}
+
+// isLoopback tells whether a host name or address certainly is this device.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// isPrivate tells whether a host, as written, is this device or in a private network. A name is judged when it is dialled:
+// PrivateAddr.
+func isPrivate(host string) bool {
+	if isLoopback(host) || strings.HasSuffix(strings.ToLower(host), ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && PrivateAddr(a)
+}
+
+// PrivateAddr tells whether an address is one that sinks reach only with security.allow_private. A sink's dialler asks it
+// for the address that a name resolved to.
+func PrivateAddr(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || carrierNAT.Contains(a)
+}
+
+// carrierNAT is 100.64.0.0/10 (RFC 6598).
+var carrierNAT = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)

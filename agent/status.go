@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/pipeline/exec"
+)
+
+// Status gathers what the agent does now. It takes no lock for longer than a copy.
+func (a *Agent) Status() api.Status {
+	stamp := a.clock.Stamp()
+	s := api.Status{
+		Gateway: a.gateway(), Version: Version(), Started: a.started,
+		Clock:   api.ClockStatus{ElapsedSeconds: float64(stamp.Elapsed) / 1e9, WallMs: stamp.Wall, Trusted: stamp.Trusted},
+		Journal: a.journalStatus(),
+	}
+	for _, b := range a.sessions {
+		s.Sessions = append(s.Sessions, b.status())
+	}
+	for _, sup := range a.supervisors {
+		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
+	}
+	s.Problems = problems(&s)
+	return s
+}
+
+func (a *Agent) journalStatus() api.JournalStatus {
+	st := a.journal.Stats().Log
+	j := api.JournalStatus{
+		First: uint64(a.journal.First()), Last: uint64(a.journal.Last()), Durable: uint64(a.journal.Durable()), Bytes: st.LiveBytes,
+		BytesMax: a.config.Journal.MaxBytes, Written: st.BytesWritten, Syncs: st.Syncs, Full: st.Full,
+	}
+	select {
+	case err := <-a.failed:
+		a.failed <- err
+		j.Failed = err.Error()
+	default:
+	}
+	return j
+}
+
+func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
+	s.mu.Lock()
+	p := api.PipelineStatus{Name: s.name, UUID: a.registry.Pipelines[s.name], State: string(s.state), Restarts: s.restarts}
+	if s.err != nil {
+		p.Error = s.err.Error()
+	}
+	at := s.current
+	s.mu.Unlock()
+	if at == nil {
+		return p
+	}
+	at.fill(&p)
+	if last := uint64(a.journal.Durable()); last > p.Position {
+		p.Lag = last - p.Position
+	}
+	p.Balanced, p.Imbalance = balance(&p)
+	return p
+}
+
+// fill adds what a running attempt knows.
+func (a *attempt) fill(p *api.PipelineStatus) {
+	p.Position = uint64(a.engine.Handled())
+	m := a.coordinator.Metrics()
+	p.Checkpoint = api.CheckpointStatus{
+		ID: m.LastID, Position: uint64(m.LastPosition), AgeSeconds: m.LastGoodAge(time.Now()).Seconds(), Bytes: int64(m.LastBytes),
+		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow),
+	}
+	ledger := a.engine.Ledger()
+	for _, s := range ledger.Sources {
+		p.Sources = append(p.Sources, api.SourceLedger{
+			Name: s.Name, Received: s.Received, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
+		})
+	}
+	for _, s := range ledger.Steps {
+		p.Steps = append(p.Steps, api.StepLedger{UID: s.UID, In: s.In, Emitted: s.Emitted, Late: s.Late, Dropped: s.Dropped, Dead: s.Dead})
+	}
+	for _, mark := range ledger.Sinks {
+		if l := a.link(mark.UID); l != nil {
+			p.Sinks = append(p.Sinks, l.ledger(mark))
+		}
+	}
+}
+
+func (a *attempt) link(uid string) *link {
+	for _, l := range a.links {
+		if l.uid == uid {
+			return l
+		}
+	}
+	return nil
+}
+
+// problems picks what needs an operator.
+func problems(s *api.Status) (list []string) {
+	if s.Journal.Failed != "" {
+		list = append(list, "the journal failed: "+s.Journal.Failed)
+	}
+	if s.Journal.Full {
+		list = append(list, "the journal is full: brokers get no acknowledgements; see which pipeline lags, raise journal.max_bytes or free the disk")
+	}
+	for _, b := range s.Sessions {
+		if b.Error != "" {
+			list = append(list, fmt.Sprintf("broker %s: %s", b.Name, b.Error))
+		}
+	}
+	for i := range s.Pipelines {
+		p := &s.Pipelines[i]
+		if p.Error != "" {
+			list = append(list, fmt.Sprintf("pipeline %s is %s: %s", p.Name, p.State, p.Error))
+		}
+		if p.Checkpoint.InARow > 0 {
+			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))
+		}
+		for _, k := range p.Sinks {
+			if k.Error != "" && k.UID != exec.DeadSink {
+				list = append(list, fmt.Sprintf("pipeline %s, sink %s: %s", p.Name, k.UID, k.Error))
+			}
+		}
+	}
+	return list
+}
+
+// Ready: the journal is open and every pipeline runs, or has failed for good (then the agent is as ready as it gets).
+func (a *Agent) Ready() error {
+	for _, s := range a.supervisors {
+		s.mu.Lock()
+		state := s.state
+		s.mu.Unlock()
+		if state == PipelineStarting {
+			return fmt.Errorf("pipeline %s is starting", s.name)
+		}
+	}
+	return nil
+}
+
+// stuckAfter is how long a running pipeline may stand still while the journal is ahead of it, and none of its sinks
+// pushes back, before it counts as stuck.
+const stuckAfter = 5 * time.Minute
+
+// errStuck is the answer of Health.
+var errStuck = errors.New("no progress")
+
+// Health judges by progress, not by being alive.
+func (a *Agent) Health() error {
+	if st := a.journalStatus(); st.Failed != "" {
+		return fmt.Errorf("journal failed: %s", st.Failed)
+	}
+	for _, s := range a.supervisors {
+		at := s.running()
+		if at == nil {
+			continue
+		}
+		if stuck := at.progress.observe(at.engine.Handled(), a.journal.Durable(), at.pushedBack(), time.Now()); stuck {
+			return fmt.Errorf("pipeline %s stands at position %d: %w for %s", s.name, at.engine.Handled(), errStuck, stuckAfter)
+		}
+	}
+	return nil
+}

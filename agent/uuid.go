@@ -1,0 +1,19 @@
+package agent
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/weirstream/weir/snapshot"
+)
+
+// parseUUID reads the text form of newUUID.
+func parseUUID(s string) (id snapshot.UUID, err error) {
+	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
+	if err != nil || len(b) != len(id) {
+		return id, fmt.Errorf("%q is not a UUID", s)
+	}
+	copy(id[:], b)
+	return id, nil
+}

@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// Explain tells an operator what a pipeline does, for `weir check` and `weir plan`: sources, steps, sinks with what each
+// promises and how much later its results come.
+func Explain(spec *Spec, g *Graph) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pipeline %s  plan %x\n", g.Name, g.Hash[:6])
+	for _, s := range g.Sources {
+		explainSource(&b, s)
+	}
+	name := func(r Ref) string {
+		switch {
+		case r.Step < 0:
+			return g.Sources[r.Source].Name
+		case r.Port > 0:
+			return g.Steps[r.Step].UID + ".late"
+		}
+		return g.Steps[r.Step].UID
+	}
+	for _, s := range g.Steps {
+		from := make([]string, len(s.Inputs))
+		for i, in := range s.Inputs {
+			from[i] = name(in)
+		}
+		fmt.Fprintf(&b, "  step    %s  %s from %s", s.UID, s.Kind, strings.Join(from, ", "))
+		if s.Stateful {
+			b.WriteString(", keeps state")
+			if s.Was != "" {
+				fmt.Fprintf(&b, " (of %s)", s.Was)
+			}
+		}
+		b.WriteByte('\n')
+		if s.Columns != nil {
+			fmt.Fprintf(&b, "          columns: %s\n", columnList(s.Columns))
+		}
+	}
+	lossy := ""
+	for _, s := range g.Sources {
+		if s.QoS == 0 {
+			lossy = " of what arrives (QoS 0 may lose messages before)"
+		}
+	}
+	for _, s := range g.Sinks {
+		fmt.Fprintf(&b, "  sink    %s  from %s to %s\n", s.UID, name(s.From), s.targetText())
+		fmt.Fprintf(&b, "          %s%s; %s\n", s.promise(), lossy, s.latency(spec))
+	}
+	return b.String()
+}
+
+func explainSource(b *strings.Builder, s *Source) {
+	fmt.Fprintf(b, "  source  %s  mqtt %s qos %d\n", s.Name, Printable(s.Filter), s.QoS)
+	fmt.Fprintf(b, "          fields used: %s\n", columnList(s.Columns))
+	switch {
+	case s.Time == nil:
+		b.WriteString("          no event time\n")
+	default:
+		fmt.Fprintf(b, "          event time: %s in %s, up to %s out of order", Printable(s.Columns[s.Time.Slot].Name), s.Time.Unit, ms(s.Time.OutOfOrdernessMs))
+		if s.Time.MaxAheadMs > 0 {
+			fmt.Fprintf(b, ", at most %s ahead", ms(s.Time.MaxAheadMs))
+		}
+		b.WriteByte('\n')
+		if s.Idle == nil {
+			b.WriteString("          no idle rule: while nothing arrives its time stands still and windows stay open\n")
+		}
+	}
+	if s.Idle != nil {
+		what := "others wait for it"
+		if s.Idle.Advance {
+			what = "its time goes on with the clock"
+		}
+		fmt.Fprintf(b, "          idle after %s: %s\n", time.Duration(s.Idle.AfterNs), what)
+	}
+}
+
+func columnList(cols []Column) string {
+	if len(cols) == 0 {
+		return "none"
+	}
+	parts := make([]string, len(cols))
+	for i, c := range cols {
+		parts[i] = Printable(c.Name)
+		if c.Kind != pipeline.Null {
+			parts[i] += " (" + c.Kind.String() + ")"
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func ms(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+
+func (s *Sink) targetText() string {
+	switch {
+	case s.Spec.HTTP != nil:
+		url, _, _ := strings.Cut(s.Spec.HTTP.URL.Value, "?") // a query may hold a key
+		return "http " + Printable(url)
+	case s.Spec.File != nil:
+		return "file " + Printable(s.Spec.File.Path.Value)
+	}
+	return "nowhere"
+}
+
+func (s *Sink) promise() string {
+	switch {
+	case s.Commit == CommitAtLeastOnce:
+		return "at least once (checkpoint.mode at-least-once: results may repeat after a crash)"
+	case s.Guarantee() != "exactly-once":
+		return "at least once (protocol plain: the endpoint does not deduplicate by sequence)"
+	}
+	if !s.Deterministic { // RULES 14
+		return "exactly once from the newest checkpoint only: a step before it may give other results when an older one is restored"
+	}
+	return "exactly once"
+}
+
+func (s *Sink) latency(spec *Spec) string {
+	switch s.Commit {
+	case CommitImmediate:
+		return "results leave as soon as their records are durable"
+	case CommitAtLeastOnce:
+		return "results leave at once"
+	}
+	return fmt.Sprintf("results wait for their checkpoint: up to %s later", ms(spec.CommitIntervalMs))
+}

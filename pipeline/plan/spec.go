@@ -1,0 +1,189 @@
+package plan
+
+import "github.com/weirstream/weir/pipeline"
+
+// Spec is one pipeline as written: names are not resolved, expressions not compiled. The zero value of each optional
+// part means "not given".
+type Spec struct {
+	Name    Text
+	Sources []*SourceSpec // every source of the config; the graph holds those that a step or sink reads
+	Steps   []*StepSpec
+	Sinks   []*SinkSpec
+	State   StateSpec
+	// AtLeastOnce is checkpoint.mode at-least-once: results leave without waiting for the journal.
+	AtLeastOnce bool
+	// CommitIntervalMs is checkpoint.interval, for Explain.
+	CommitIntervalMs int64
+}
+
+// StateSpec are a pipeline's defaults for the state of its steps.
+type StateSpec struct {
+	TTLNs   int64 // of elapsed time since the last write; 0: never
+	MaxKeys int   // per step; 0: no limit
+}
+
+// Decoders that a source can name.
+const (
+	DecodeJSON   = "json"
+	DecodeCBOR   = "cbor"
+	DecodeText   = "text"
+	DecodeNumber = "number"
+	DecodeBytes  = "bytes"
+)
+
+// SourceSpec is what the plan needs of a source.
+type SourceSpec struct {
+	Name   Text
+	Topic  Text // with {captures}
+	Decode []DecodeSpec
+	Fields []FieldSpec // declared; none: the payload's fields are not known
+	Time   *TimeSpec
+	Idle   *IdleSpec
+	QoS    int
+}
+
+// DecodeSpec says how payloads of a topic are read. The first entry whose filter matches counts.
+type DecodeSpec struct {
+	Topic Text // "" matches all
+	As    Text
+}
+
+// FieldSpec declares a field of the payload. Kind is Null for "any".
+type FieldSpec struct {
+	Name Text
+	Kind pipeline.Kind
+}
+
+// TimeSpec says where event time comes from.
+type TimeSpec struct {
+	Pos              Pos
+	Field            Text
+	Unit             Text
+	OutOfOrdernessMs int64
+	MaxAheadMs       int64 // 0: off
+	MinMs, MaxMs     int64 // sane range
+}
+
+// IdleSpec says when a source is idle and what its watermark does then.
+type IdleSpec struct {
+	AfterNs int64
+	Advance bool
+}
+
+// Kinds of steps.
+const (
+	KindFilter   = "filter"
+	KindSelect   = "select"
+	KindWindow   = "window"
+	KindDeadband = "deadband"
+	KindAlarm    = "alarm"
+	KindDedup    = "dedup"
+	KindSort     = "sort"
+	KindUnion    = "union"
+)
+
+// StepSpec is one step. Exactly one of the kind parts is given; a step with several inputs and none of them is a union.
+type StepSpec struct {
+	Pos      Pos
+	UID      Text
+	Was      Text // uid under which its state was saved earlier
+	From     []Text
+	By       []Text
+	Filter   *Text
+	Select   *SelectSpec
+	Window   *WindowSpec
+	Deadband *DeadbandSpec
+	Alarm    *AlarmSpec
+	Dedup    *DedupSpec
+	Sort     *Text
+	// Aggregate belongs to Window; it stands beside it in the file.
+	Aggregate    []ColumnSpec
+	AggregatePos Pos
+	TTLNs        *int64 // nil: the pipeline's
+	MaxKeys      *int
+	// Flawed: something in it could not be read, and was said; what is missing now is no problem of its own.
+	Flawed bool
+}
+
+// ColumnSpec is an output column: a name and the expression that makes it.
+type ColumnSpec struct {
+	Name Text
+	Expr Text
+}
+
+// SelectSpec lists the columns that go on.
+type SelectSpec struct {
+	Pos     Pos
+	Columns []ColumnSpec
+}
+
+// WindowSpec is a tumbling window.
+type WindowSpec struct {
+	Pos                          Pos
+	SizeMs, OffsetMs, LatenessMs int64
+}
+
+// DeadbandSpec passes a row when its value moved by more than Threshold since the last that passed.
+type DeadbandSpec struct {
+	Pos       Pos
+	Value     Text
+	Threshold float64
+}
+
+// AlarmSpec is a hysteresis alarm. Raise and Clear are conditions, or the short form "> 8" that is put behind Value.
+type AlarmSpec struct {
+	Pos          Pos
+	Value        Text
+	Raise, Clear Text
+	HoldNs       int64
+	Latch        bool
+}
+
+// DedupSpec drops rows whose key was seen before.
+type DedupSpec struct {
+	Pos Pos
+	Key []Text
+}
+
+// Commit modes of a sink.
+const (
+	CommitCheckpoint  = "checkpoint"
+	CommitImmediate   = "immediate"
+	CommitAtLeastOnce = "at-least-once" // of the whole pipeline: checkpoint.mode
+)
+
+// SinkSpec is one stream upstream. Exactly one of the targets is given.
+type SinkSpec struct {
+	Pos      Pos
+	UID      Text
+	From     Text
+	Commit   Text   // "": checkpoint
+	Priority string // high, normal, low
+	MaxBytes int64  // of unsent results; 0: the outbox's share
+	TTLNs    int64  // of unsent results; 0: never
+	OnLimit  string // block, drop_oldest
+	HTTP     *HTTPTarget
+	File     *FileTarget
+	Flawed   bool // as in StepSpec
+}
+
+// HTTPTarget sends batches to a URL.
+type HTTPTarget struct {
+	Pos          Pos
+	URL          Text
+	Protocol     string // weir: the receiver deduplicates; plain: at least once
+	BatchRecords int
+	BatchBytes   int64
+	TimeoutNs    int64
+	Gzip         bool
+	Headers      []ColumnSpec // name and value
+	TokenFile    string
+	CAFile       string
+}
+
+// FileTarget appends JSON lines to a file.
+type FileTarget struct {
+	Pos  Pos
+	Path Text
+	File string // absolute; set by agent/config from its root
+}

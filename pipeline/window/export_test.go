@@ -1,0 +1,7 @@
+package window
+
+// PlantUnsorted makes windows fire their keys in another order than that of the key bytes.
+func (t *Tumbling) PlantUnsorted() { t.fault.unsorted = true }
+
+// PlantSumWrap makes sums of integers wrap.
+func (t *Tumbling) PlantSumWrap() { t.acc.sumWraps = true }

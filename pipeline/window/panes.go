@@ -1,0 +1,83 @@
+package window
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// pane is one window with the keys that have an entry in it.
+type pane struct {
+	start, end int64
+	text       []byte // the keys, one behind the other
+	keys       []span
+}
+
+type span struct{ from, to int }
+
+func (p *pane) add(key []byte) {
+	n := len(p.text)
+	p.text = append(p.text, key...)
+	p.keys = append(p.keys, span{n, len(p.text)})
+}
+
+func (p *pane) key(i int) []byte { return p.text[p.keys[i].from:p.keys[i].to] }
+
+// sort puts the keys in byte order, which is the order of firing. A key whose entry went by its TTL and came again is
+// there twice; it is kept once.
+func (p *pane) sort() {
+	compare := func(a, b span) int { return bytes.Compare(p.text[a.from:a.to], p.text[b.from:b.to]) }
+	slices.SortFunc(p.keys, compare)
+	p.keys = slices.CompactFunc(p.keys, func(a, b span) bool { return compare(a, b) == 0 })
+}
+
+// panes is the index of the windows that have entries, by (end, start). All windows of one operator have the same size,
+// hence either orders them.
+type panes struct {
+	list  []*pane
+	fired int // the first ones of the list, whose end the watermark has passed: they wait for the end of their lateness
+}
+
+// at gives the pane with that start, making it when there is none; watermark tells whether it counts as fired.
+func (p *panes) at(start, end, watermark int64) *pane {
+	i, found := slices.BinarySearchFunc(p.list, start, func(have *pane, start int64) int { return cmp.Compare(have.start, start) })
+	if found {
+		return p.list[i]
+	}
+	n := &pane{start: start, end: end}
+	p.list = slices.Insert(p.list, i, n)
+	if end <= watermark {
+		p.fired++
+	}
+	return n
+}
+
+// due gives the next window to fire at a watermark and counts it as fired; nil when there is none.
+func (p *panes) due(watermark int64) *pane {
+	if p.fired == len(p.list) || p.list[p.fired].end > watermark {
+		return nil
+	}
+	p.fired++
+	return p.list[p.fired-1]
+}
+
+// over removes and gives the first window whose end and lateness the watermark has passed; nil when there is none.
+func (p *panes) over(watermark, lateness int64) *pane {
+	if p.fired == 0 || p.list[0].end+lateness > watermark {
+		return nil
+	}
+	first := p.list[0]
+	p.list = slices.Delete(p.list, 0, 1)
+	p.fired--
+	return first
+}
+
+// deadline is the end of the next window to fire.
+func (p *panes) deadline() int64 {
+	if p.fired == len(p.list) {
+		return pipeline.NoDeadline
+	}
+	return p.list[p.fired].end
+}

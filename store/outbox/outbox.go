@@ -1,0 +1,219 @@
+// Package outbox keeps the results of a pipeline until the upstream holds them. It promises: a result that a committed
+// checkpoint relies on survives a power cut until it is confirmed; a result past the checkpoint that is restored is void;
+// a gap is durable before anyone can send it. FORMAT.md has the records, DESIGN.md the rules and who may call what.
+//
+// One Outbox serves one pipeline and has one log; each sink of the pipeline has a Stream in it. The task that owns a
+// sink calls Emit and Barrier, the checkpoint coordinator Seal and Released, the stream's sender all the rest.
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/log"
+)
+
+// Options says where an Outbox lives.
+type Options struct {
+	FS  disk.FS
+	Dir string
+	Config
+	// Stamp gives the agent's time for frames and TTL.
+	Stamp  func() pipeline.Stamp
+	Logger *slog.Logger
+	// Divergence is called when a replayed result differs from what upstream holds under its number. nil: only counted.
+	Divergence func(sink string, seq, held, made uint64)
+}
+
+// Recovery tells what Open found.
+type Recovery struct {
+	Log     *log.Recovery
+	Results uint64 // waiting, before Cut
+	Bytes   int64
+	Damaged []string // records that did not decode; they count as missing
+}
+
+// Range is what a checkpoint's manifest says of one stream: the checkpoint relies on the results (Confirmed, Last], and
+// on upstream holding those up to Confirmed.
+type Range struct {
+	UID            string
+	Generation     uint64
+	Confirmed      uint64
+	Last           uint64
+	ChainConfirmed uint64
+}
+
+// Outbox is safe for concurrent use. mu guards the map; each stream has its own lock, and nothing holds
+// two of them but the writing of marks, which takes all in order of uid.
+type Outbox struct {
+	log     *log.Log
+	config  Config
+	stamp   func() pipeline.Stamp
+	logger  *slog.Logger
+	diverge func(sink string, seq, held, made uint64)
+	faults  faults
+	unwatch func()
+
+	mu      sync.Mutex
+	streams map[string]*Stream
+	closed  bool
+
+	inc   atomic.Uint64 // Incarnation: major in the high half
+	ready atomic.Bool   // Cut was called: results may be emitted and handed out
+
+	sealing sync.Mutex // one Seal, Cut, or writing of marks at a time
+}
+
+// faults are planted by tests to show that they would be found. All false in production: nothing else sets them.
+type faults struct {
+	skipNotSynced, cutNotSynced, trimBeforeMarks, releaseAtSeal, keepAtCut bool
+}
+
+// Open recovers the outbox. Nothing can be emitted or read before Cut has said where the pipeline resumes.
+func Open(o Options) (*Outbox, *Recovery, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Stamp == nil {
+		o.Stamp = func() pipeline.Stamp { return pipeline.Stamp{} }
+	}
+	if err := o.Config.Validate(); err != nil {
+		return nil, nil, err
+	}
+	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: o.Dir, Config: o.Config.Log, Stamp: o.Stamp, Logger: o.Logger})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open outbox log: %w", err)
+	}
+	b := &Outbox{log: l, config: o.Config, stamp: o.Stamp, logger: o.Logger, diverge: o.Divergence, streams: map[string]*Stream{}}
+	rec := &Recovery{Log: lr}
+	b.unwatch = l.OnFull(func(full bool) {
+		if !full {
+			b.signalRoom()
+		}
+	})
+	if err := b.recover(rec); err != nil {
+		_ = l.Close() // the first error says more
+		return nil, nil, fmt.Errorf("read outbox log: %w", err)
+	}
+	return b, rec, nil
+}
+
+// Stream gives the stream of a sink and makes it when it is new. It is called once per sink and run of the pipeline; an
+// attached stream whose pipeline restarts keeps its results and takes the new options.
+func (o *Outbox) Stream(sink string, opt StreamOptions) (*Stream, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", sink, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil, ErrClosed
+	}
+	s := o.stream(sink)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opt = opt
+	if !s.attached {
+		s.attached = true
+		m := pipeline.SinkMark{UID: sink, Generation: max(1, s.generation)}
+		if s.marked {
+			m.Seq, m.Chain = s.engine, s.engineChain
+		}
+		s.resume(m)
+	}
+	return s, nil
+}
+
+// stream finds or makes a stream; mu is held.
+func (o *Outbox) stream(uid string) *Stream {
+	s := o.streams[uid]
+	if s == nil {
+		s = newStream(o, uid)
+		o.streams[uid] = s
+	}
+	return s
+}
+
+// sorted gives the streams in order of uid: the order in which their locks are taken.
+func (o *Outbox) sorted() []*Stream {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := make([]*Stream, 0, len(o.streams))
+	for _, s := range o.streams {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *Stream) int { return strings.Compare(a.uid, b.uid) })
+	return list
+}
+
+// Sinks names the streams that hold something or were asked for, sorted.
+func (o *Outbox) Sinks() []string {
+	var names []string
+	for _, s := range o.sorted() {
+		names = append(names, s.uid)
+	}
+	return names
+}
+
+// Forget gives up the results of a sink that is no longer part of the plan. It is durable on return; repeating it is
+// harmless. The stream must have no sender.
+func (o *Outbox) Forget(ctx context.Context, sink string) error {
+	o.mu.Lock()
+	s := o.streams[sink]
+	delete(o.streams, sink)
+	o.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.close()
+	if _, err := o.log.AppendReserved(appendForget(nil, sink)); err != nil {
+		return fmt.Errorf("forget stream %s: %w", sink, err)
+	}
+	return o.log.Sync(ctx)
+}
+
+// Stats adds up the streams.
+type Stats struct {
+	Log     log.Stats
+	Streams map[string]StreamStats
+}
+
+// Stats is cheap enough for a scrape.
+func (o *Outbox) Stats() Stats {
+	st := Stats{Log: o.log.Stats(), Streams: map[string]StreamStats{}}
+	for _, s := range o.sorted() {
+		st.Streams[s.uid] = s.Stats()
+	}
+	return st
+}
+
+// Close ends every stream: blocked calls return ErrClosed. Results in memory that no checkpoint covers are lost; they are
+// made again from the journal.
+func (o *Outbox) Close() error {
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return nil
+	}
+	o.closed = true
+	o.mu.Unlock()
+	for _, s := range o.sorted() {
+		s.close()
+	}
+	o.unwatch()
+	return o.log.Close()
+}
+
+// signalRoom wakes Emits that wait for the log.
+func (o *Outbox) signalRoom() {
+	for _, s := range o.sorted() {
+		signal(s.room)
+	}
+}

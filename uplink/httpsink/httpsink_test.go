@@ -1,0 +1,74 @@
+package httpsink
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/uplink"
+)
+
+func TestRefusalsAreClassified(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		want   error
+	}{{409, uplink.ErrFenced}, {412, uplink.ErrHole}, {400, uplink.ErrRejected}, {422, uplink.ErrRejected}, {413, uplink.ErrTooLarge},
+		{500, errStatus}, {404, errStatus}, {401, errStatus}, {301, errStatus}} {
+		if err := refusal(c.status, nil, nil); !errors.Is(err, c.want) {
+			t.Errorf("%d: %v, want %v", c.status, err, c.want)
+		}
+	}
+	var retry *uplink.RetryAfter
+	for v, want := range map[string]time.Duration{"7": 7 * time.Second, "": 0, "Wed, 21 Oct 2026 07:28:00 GMT": 0, "99999999": time.Hour, "-1": 0} {
+		if err := refusal(503, nil, http.Header{"Retry-After": {v}}); !errors.As(err, &retry) || retry.Wait != want {
+			t.Errorf("Retry-After %q: %v, want %s", v, err, want)
+		}
+	}
+}
+
+func TestPlainConflictIsTemporary(t *testing.T) {
+	b := &uplink.Batch{First: 1, Last: 1, Results: []pipeline.Result{{Seq: 1, Last: 1, Kind: pipeline.ResultData}}}
+	for _, status := range []int{409, 412} {
+		if _, err := plainAnswer(b, status, nil, nil); errors.Is(err, uplink.ErrFenced) || errors.Is(err, uplink.ErrHole) || err == nil {
+			t.Errorf("plain %d: %v, want a temporary error", status, err)
+		}
+	}
+}
+
+func TestPlainFormats(t *testing.T) {
+	b := &uplink.Batch{First: 1, Last: 5, Results: []pipeline.Result{
+		{Seq: 1, Last: 1, Kind: pipeline.ResultData, Payload: []byte("{\n\"a\":1}")},
+		{Seq: 2, Last: 4, Kind: pipeline.ResultGap, Payload: []byte("x")},
+		{Seq: 5, Last: 5, Kind: pipeline.ResultData, Payload: []byte(`{"a":5}`)}}}
+	if got, _ := appendPlain(nil, b, "ndjson"); string(got) != "{ \"a\":1}\n{\"a\":5}\n" {
+		t.Errorf("ndjson %q", got)
+	}
+	if got, _ := appendPlain(nil, b, "array"); string(got) != "[{\n\"a\":1},{\"a\":5}]" {
+		t.Errorf("array %q", got)
+	}
+}
+
+func TestConfigNamesTheFault(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"url":              func(c *Config) { c.URL = "ftp://x" },
+		"password":         func(c *Config) { c.URL = "http://u:p@x" },
+		"protocol":         func(c *Config) { c.Protocol = "soap" },
+		"format":           func(c *Config) { c.Format = "xml" },
+		"compression":      func(c *Config) { c.Compression = "lzw" },
+		"Weir-Stream":      func(c *Config) { c.Headers = map[string]string{"weir-stream": "x"} },
+		"max_record_bytes": func(c *Config) { c.MaxRecordBytes = -1 },
+	} {
+		c := Default()
+		c.URL = "http://localhost:1/x"
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want one that names %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package uplink
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Metrics counts what one sender did since it started. The ledger and /metrics read them.
+type Metrics struct {
+	Batches       atomic.Uint64 // sent, retries included
+	Sent          atomic.Uint64 // data results in them
+	Bytes         atomic.Uint64 // payload bytes in them
+	Confirmed     atomic.Uint64 // sequences that upstream confirmed
+	KnownUpstream atomic.Uint64 // sequences that Open showed to be upstream already
+	LostUpstream  atomic.Uint64 // sequences that upstream had confirmed and holds no more
+	Rejected      atomic.Uint64 // records that became dead letters
+	Retried       atomic.Uint64 // batches sent again
+	Splits        atomic.Uint64
+	Opened        atomic.Uint64
+	Fenced        atomic.Bool
+	// LastConfirm is Unix nanoseconds of the last confirmation; for display only.
+	LastConfirm atomic.Int64
+
+	lastError atomic.Pointer[string]
+}
+
+// LastError is the text of the last refusal or failure, "" when the last batch went through.
+func (m *Metrics) LastError() string {
+	if s := m.lastError.Load(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+func (m *Metrics) fail(err error) {
+	s := err.Error()
+	m.lastError.Store(&s)
+}
+
+func (m *Metrics) confirm(n uint64) {
+	m.Confirmed.Add(n)
+	m.LastConfirm.Store(time.Now().UnixNano())
+	m.lastError.Store(nil)
+}
