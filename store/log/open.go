@@ -84,7 +84,7 @@ func (l *Log) recover() (*Recovery, error) {
 		return nil, err
 	}
 	rec := &Recovery{}
-	s := survey{l: l, rec: rec}
+	s := survey{l: l, rec: rec, reach: map[*segment]uint64{}}
 	if err := s.walkAll(found); err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (l *Log) scanDir() ([]found, error) {
 			return nil, errors.Join(fmt.Errorf("ask size of %s: %w", name, err), f.Close())
 		}
 		var b [headerBytes]byte
-		_, rerr := f.ReadAt(b[:], 0)
+		rerr := readPatiently(g.segment, b[:], 0)
 		g.empty = rerr == nil && b == [headerBytes]byte{}
 		if g.head, _, g.err = parse(b[:]); g.err == nil && g.head.flags&(flagStart|flagFree) == 0 {
 			g.err = ErrCorrupt

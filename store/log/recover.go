@@ -21,10 +21,12 @@ type survey struct {
 	next   uint64 // position wanted next
 	synced uint64 // highest synced_through seen
 	stamp  pipeline.Stamp
-	jump   uint64     // nothing in use was readable: positions up to here are left out
-	aside  []*segment // unreadable
-	repair []*segment // whose first sector is damaged
+	jump   uint64              // nothing in use was readable: positions up to here are left out
+	aside  []*segment          // unreadable
+	repair []*segment          // whose first sector is damaged
+	reach  map[*segment]uint64 // last position in those
 
+	buf     []byte  // read into, segment after segment
 	tailBuf []byte  // content of the last segment
 	wipe    []int64 // frames behind the cut: they were never acknowledged and must not come back
 }
@@ -60,6 +62,7 @@ func (s *survey) walkAll(list []found) error {
 	slices.SortFunc(live, func(a, b *segment) int {
 		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.first, b.first))
 	})
+	live = s.leaveStale(live)
 	l.segments = live
 	for i, g := range live {
 		limit := uint64(0) // none
@@ -84,7 +87,7 @@ func (s *survey) walkAll(list []found) error {
 
 // adopt takes a segment whose first sector is damaged for what its frames say: those of the highest epoch.
 func (s *survey) adopt(g *segment) bool {
-	buf, err := readSegment(g)
+	buf, err := s.read(g)
 	if err != nil {
 		return false
 	}
@@ -92,8 +95,20 @@ func (s *survey) adopt(g *segment) bool {
 		if f.epoch > g.epoch {
 			g.epoch, g.first = f.epoch, f.first
 		}
+		s.reach[g] = f.last
 	}
 	return g.epoch > 0
+}
+
+// leaveStale takes away adopted segments at the front whose frames do not reach the next segment: a recycled one whose FREE mark was
+// damaged looks like that.
+func (s *survey) leaveStale(live []*segment) []*segment {
+	for len(live) > 1 && slices.Contains(s.repair, live[0]) && s.reach[live[0]]+1 < live[1].first {
+		s.aside = append(s.aside, live[0])
+		s.repair = slices.DeleteFunc(s.repair, func(g *segment) bool { return g == live[0] })
+		live = live[1:]
+	}
+	return live
 }
 
 // putAside renames the segments that hold no readable frame; they are not used again. It comes last: until then a crash finds them
@@ -112,16 +127,20 @@ func (s *survey) putAside() error {
 	return s.l.o.FS.SyncDir(s.l.o.Dir)
 }
 
-// readSegment reads a whole file. Pages that cannot be read are zero: their frames count as damaged.
-func readSegment(g *segment) ([]byte, error) {
-	b := make([]byte, g.size)
+// read reads a whole file into the one buffer. Pages that cannot be read are zero: their frames count as damaged.
+func (s *survey) read(g *segment) ([]byte, error) {
+	if int64(cap(s.buf)) < g.size {
+		s.buf = make([]byte, g.size)
+	}
+	b := s.buf[:g.size]
+	clear(b)
 	if n, err := g.file.ReadAt(b, 0); n == len(b) || errors.Is(err, io.EOF) {
 		return b, nil
 	}
 	good := 0
 	for off := int64(0); off < g.size; off += pageBytes {
 		page := b[off:min(off+pageBytes, g.size)]
-		if n, err := g.file.ReadAt(page, off); n < len(page) && err != nil {
+		if readPatiently(g, page, off) != nil {
 			clear(page)
 			continue
 		}
@@ -133,9 +152,22 @@ func readSegment(g *segment) ([]byte, error) {
 	return b, nil
 }
 
+// readAttempts are made for a page before it counts as unreadable: a passing error must not look like damage.
+const readAttempts = 4
+
+func readPatiently(g *segment, b []byte, off int64) (err error) {
+	n := 0
+	for range readAttempts {
+		if n, err = g.file.ReadAt(b, off); n == len(b) || errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+	return err
+}
+
 // walk follows the frames of one segment from position s.next on. limit is the first position of the next segment, 0 for the last.
 func (s *survey) walk(g *segment, limit uint64) error {
-	buf, err := readSegment(g)
+	buf, err := s.read(g)
 	if err != nil {
 		return err
 	}

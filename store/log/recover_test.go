@@ -189,6 +189,38 @@ func TestDamagedFirstSectorIsRepaired(t *testing.T) {
 	}
 }
 
+// TestDamagedFreeMark: a recycled segment whose mark is damaged does not come back to life.
+func TestDamagedFreeMark(t *testing.T) {
+	m, segs := filled(t, 50, 700)
+	l, _ := mustOpen(t, m, small())
+	if err := l.Trim(1 << 50); err != nil {
+		t.Fatal(err)
+	}
+	first := l.First()
+	_ = l.Close()
+	m.Flip(segs[1].name, 20, 1)
+	for range 2 {
+		l, rec := mustOpen(t, m, small())
+		if l.First() != first || l.Last() != 50 || len(rec.Lost) != 0 {
+			t.Fatalf("first %d, want %d, last %d, %+v", l.First(), first, l.Last(), rec)
+		}
+		_ = l.Close()
+	}
+}
+
+func TestPassingReadErrorsAreNotDamage(t *testing.T) {
+	for n := range 2 * readAttempts {
+		m, _ := filled(t, 24, 700)
+		f := disktest.NewFaulty(m)
+		f.FailReads(n)
+		l, rec, err := Open(Options{FS: f, Dir: "/log", Config: small()})
+		if err != nil || l.Last() != 24 || rec.Records != 24 {
+			t.Fatalf("%d failed reads: %v, %+v", n, err, rec)
+		}
+		_ = l.Close()
+	}
+}
+
 // TestPositionsAreNeverGivenOutTwice: everything trimmed, the only segment unreadable, the tail lost.
 func TestPositionsAreNeverGivenOutTwice(t *testing.T) {
 	t.Run("all trimmed", func(t *testing.T) {
