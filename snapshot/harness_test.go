@@ -242,6 +242,12 @@ func (o *fakeOutbox) Seal(_ context.Context, b pipeline.Barrier) ([]OutboxRange,
 	return []OutboxRange{{UID: "out", Generation: 1, Confirmed: 2, Last: uint64(b.Position), Chain: 9}}, o.sealErr
 }
 
+func (o *fakeOutbox) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sealErr = err
+}
+
 func (o *fakeOutbox) Released(id uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -270,6 +276,12 @@ func (e *fakeEngine) Inject(_ context.Context, id uint64) error {
 		}
 	}
 	return nil
+}
+
+func (e *fakeEngine) set(hold func(s pipeline.TaskSnapshot) bool, fail error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hold, e.fail = hold, fail
 }
 
 // change runs f on the plant and reports the records to the coordinator.

@@ -53,6 +53,8 @@ func (w *fileWriter) flush() error {
 
 // Rebase implements Store: merge into a temporary file, sync, rename, sync the directory.
 func (s *LogStore) Rebase(ctx context.Context, m *Manifest) (BaseRef, error) {
+	s.merging.Lock()
+	defer s.merging.Unlock()
 	s.mu.Lock()
 	if s.failed != nil {
 		defer s.mu.Unlock()

@@ -28,7 +28,7 @@ func (c *logCrash) op(op string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ops++
-	if len(c.failures) >= c.stop || testing.Short() && c.ops%4 != 0 {
+	if len(c.failures) >= c.stop || testing.Short() && c.ops%8 != 0 {
 		return
 	}
 	n := c.y.when(math.MaxInt) // before the image is taken: a promise made meanwhile is not asked for

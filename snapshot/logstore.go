@@ -44,6 +44,8 @@ type LogStore struct {
 	catalog *catalog // nil: none
 	chunk   int      // size at which a chunk is closed: a fraction of a segment
 
+	merging sync.Mutex // held by Rebase; Close waits for it
+
 	mu      sync.Mutex
 	live    map[uint64]logged
 	waiting []logged // appended, their sync did not end: they become live with the next sync that does
@@ -480,6 +482,8 @@ func (s *LogStore) Stats() StoreStats {
 
 // Close implements Store.
 func (s *LogStore) Close() error {
+	s.merging.Lock()
+	defer s.merging.Unlock()
 	s.note()
 	var err error
 	if s.catalog != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/weirstream/weir/store/boltkv"
@@ -15,13 +16,16 @@ type memLog struct {
 	first   uint64
 	recs    [][]byte
 	durable uint64
-	full    error
+	mu      sync.Mutex
+	full    error // guarded by mu
 	holes   map[uint64]bool
 }
 
 func newMemLog() *memLog { return &memLog{first: 1, holes: map[uint64]bool{}} }
 
 func (l *memLog) Append(parts ...[]byte) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.full != nil {
 		return 0, l.full
 	}
@@ -31,6 +35,12 @@ func (l *memLog) Append(parts ...[]byte) (uint64, error) {
 	}
 	l.recs = append(l.recs, rec)
 	return l.Last(), nil
+}
+
+func (l *memLog) setFull(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full = err
 }
 
 func (l *memLog) Sync(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirstream/weir/pipeline"
@@ -487,9 +488,9 @@ func TestCase15_FullDiskLeavesTheLastGoodCheckpoint(t *testing.T) {
 				st.e.change(func(p *plant) { p.put(0, "a", "", "1") })
 				good := st.trigger()
 				if full == "append" {
-					l.full = errFull
+					l.setFull(errFull)
 				} else {
-					slow.stuck = true
+					slow.stuck.Store(true)
 				}
 				st.e.change(func(p *plant) { p.put(0, "a", "", "2"); p.put(0, "b", "", "2") })
 				for range 4 {
@@ -501,7 +502,8 @@ func TestCase15_FullDiskLeavesTheLastGoodCheckpoint(t *testing.T) {
 					t.Fatalf("%+v", m)
 				}
 				st.restored()
-				l.full, slow.stuck = nil, false
+				l.setFull(nil)
+				slow.stuck.Store(false)
 				st.e.change(func(p *plant) { p.put(0, "c", "", "3") })
 				ck := st.trigger()
 				if st.c.Metrics().Alarm || ck.ID <= good.ID {
@@ -524,11 +526,11 @@ func TestCase15_FullDiskLeavesTheLastGoodCheckpoint(t *testing.T) {
 // fullLog is a log whose sync waits for space.
 type fullLog struct {
 	*memLog
-	stuck bool
+	stuck atomic.Bool
 }
 
 func (l *fullLog) Sync(ctx context.Context) error {
-	if l.stuck {
+	if l.stuck.Load() {
 		<-ctx.Done()
 		return ctx.Err()
 	}

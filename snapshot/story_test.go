@@ -136,14 +136,14 @@ func (y *story) chapter(t *testing.T, c *Coordinator, e *fakeEngine, o *fakeOutb
 	for i := range storyCheckpoints {
 		e.change(func(*plant) { change() })
 		if i == 3 {
-			o.sealErr = errFull
+			o.fail(errFull)
 		}
 		ck, err := c.Trigger(ctx)
 		if i == 3 {
 			if err == nil {
 				t.Error("checkpoint did not fail")
 			}
-			o.sealErr = nil
+			o.fail(nil)
 			continue
 		}
 		if err != nil {
