@@ -226,10 +226,10 @@ func TestRule15_AbortedChangesAreInTheNextManifest(t *testing.T) {
 	}
 	for name, plantFault := range ways {
 		for _, forget := range []bool{false, true} {
+			if forget && name == "engine" {
+				continue // nothing was frozen
+			}
 			t.Run(fmt.Sprintf("%s/forget=%v", name, forget), func(t *testing.T) {
-				if forget && name == "engine" {
-					t.Skip("nothing was frozen")
-				}
 				bubble(t, func(t *testing.T) {
 					st := newStand(t, testConfig(), &failingStore{Store: openTestBolt(t, t.TempDir())})
 					st.c.bugs.forgetAborted = forget

@@ -220,9 +220,9 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("config %v, error %v", c != nil, err)
 		}
 		if err != nil {
-			for line := range strings.Lines(err.Error()) {
-				if strings.TrimSpace(line) == "" {
-					t.Fatalf("an empty line in %q", err)
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if !strings.HasPrefix(line, "f.yaml:") || plan.Printable(line) != line {
+					t.Fatalf("a bad line in %q", err)
 				}
 			}
 			return
@@ -234,4 +234,19 @@ func FuzzParse(f *testing.F) {
 			plan.Explain(&p.Spec, p.Graph)
 		}
 	})
+}
+
+// TestCheckpointSettingsFit: whatever the file accepts, the coordinator accepts.
+func TestCheckpointSettingsFit(t *testing.T) {
+	for _, settings := range []string{"{}", "{interval: 10ms, timeout: 100ms, retained: 1, tolerable_failures: 0, alarm_after: 1, idle_interval: 10ms, rebase_ratio: 1}",
+		"{interval: 30d, every_records: 5, timeout: 1d, min_pause: 1d, retained: 100, mode: at-least-once, rebase_ratio: 100}"} {
+		c := mustParse(t, small+"    checkpoint: "+settings+"\n")
+		if err := c.Pipelines[0].Checkpoint.Snapshot().Validate(); err != nil {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+	c := mustParse(t, small+"    checkpoint: {interval: 3s, every_records: 7}\n")
+	if s := c.Pipelines[0].Checkpoint.Snapshot(); s.Interval != 3*time.Second || s.EveryRecords != 7 || s.Retained != 3 {
+		t.Errorf("%+v", s)
+	}
 }

@@ -120,7 +120,9 @@ func pairs(r *reader, n *node, label, what string) []entry {
 			continue
 		}
 		lines[e.key.text] = e.key.pos.Line
-		out = append(out, e)
+		if e.value.shape != shapeRefused {
+			out = append(out, e)
+		}
 	}
 	return out
 }

@@ -39,7 +39,26 @@ func (c *Config) Validate() plan.Problems {
 		c.Warnings = append(c.Warnings, warnings...)
 		p.Graph = graph
 	}
+	c.warnUnused()
 	return problems
+}
+
+// warnUnused tells of sources that nobody reads: their messages wear the flash all the same.
+func (c *Config) warnUnused() {
+	read := map[string]bool{}
+	for _, p := range c.Pipelines {
+		if p.Graph == nil {
+			return
+		}
+		for _, s := range p.Graph.Sources {
+			read[s.Name] = true
+		}
+	}
+	for _, s := range c.Sources {
+		if !read[s.Name.Value] {
+			c.Warnings.Add(s.Name.Pos, "", "", "source %s is read by no pipeline; its messages are kept in the journal all the same", s.Name)
+		}
+	}
 }
 
 func (c *Config) checkSources(problems *plan.Problems) {
