@@ -200,6 +200,39 @@ func TestOverlappingFilters(t *testing.T) {
 	}
 }
 
+// TestFileForReplay: brokers may be missing where nothing is run.
+func TestFileForReplay(t *testing.T) {
+	c := mustParse(t, strings.Replace(small, `brokers: {plant: {url: "tcp://127.0.0.1:1883"}}`, "", 1))
+	if missing := c.MissingBrokers(); len(missing) != 1 || missing[0].Pos.Line != 3 {
+		t.Errorf("%v", missing)
+	}
+	if missing := mustParse(t, small).MissingBrokers(); missing != nil {
+		t.Errorf("%v", missing)
+	}
+}
+
+// TestHostileFiles: what would take the YAML parser's stack or minutes is refused before it.
+func TestHostileFiles(t *testing.T) {
+	deep := &strings.Builder{}
+	for i := range 200 {
+		deep.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"brackets":   {strings.Repeat("[", 1<<17), "nested too deep"},
+		"braces":     {strings.Repeat("{a: ", 1<<15), "nested too deep"},
+		"dashes":     {strings.Repeat("- ", 1<<17), "nested too deep"},
+		"indent":     {deep.String(), "nested too deep"},
+		"lines":      {strings.Repeat("a: b\n", 1<<16), "lines"},
+		"bytes":      {"# " + strings.Repeat("x", 1<<20), "bytes"},
+		"encoding":   {"gateway: a\nstate_dir: \xff", "weir.yaml:2:12: the file is not valid UTF-8"},
+		"never ends": {`a: "` + strings.Repeat(`\n`, 1<<10), "not valid YAML"},
+	} {
+		if _, err := Parse("weir.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 4000 {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
 // FuzzParse: the loader never panics, and says something useful about what it refuses.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/bad/*.yaml", configsDir + "/*.yaml"} {

@@ -61,6 +61,18 @@ func (c *Config) warnUnused() {
 	}
 }
 
+// MissingBrokers tells which sources name a broker in a file that defines none: such a file is good for `weir replay`, but
+// not for `weir run`.
+func (c *Config) MissingBrokers() plan.Problems {
+	var problems plan.Problems
+	for _, s := range c.Sources {
+		if c.Broker(s.Broker.Value) == nil {
+			problems.Add(s.Broker.Pos, "", "the section brokers defines it; only weir replay goes without", "broker %s is not defined", quote(s.Broker.Value))
+		}
+	}
+	return problems
+}
+
 func (c *Config) checkSources(problems *plan.Problems) {
 	var names []string
 	for _, b := range c.Brokers {
