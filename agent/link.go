@@ -130,9 +130,7 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 		}
 		return httpsink.New(c)
 	case s.Spec.File != nil:
-		c := filesink.Default()
-		c.Path = s.Spec.File.File
-		return filesink.New(c)
+		return filesink.New(filesink.Config{Path: s.Spec.File.File})
 	}
 	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)
 }

@@ -170,7 +170,7 @@ func runBoltStates(t *testing.T, rec *boltRecorder, y *story, limit int) (states
 		}
 		s, err := OpenBolt(BoltOptions{Path: path, Pipeline: testPipeline, Bolt: boltkv.Options{NoSync: true}})
 		if err == nil {
-			err = y.judge(s, op)
+			err = y.judge(s, f)
 			_ = s.Close()
 		}
 		if err != nil {

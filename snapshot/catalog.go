@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,18 +31,19 @@ func openCatalog(path string, logger *slog.Logger) (*catalog, error) {
 	return &catalog{db}, nil
 }
 
-// last reads the highest checkpoint number that was noted, and how many checkpoints there were then.
-func (c *catalog) last() (id uint64, live int) {
+// last reads the highest checkpoint number that was noted as used, and the newest checkpoint that was live then.
+func (c *catalog) last() (used, newest uint64) {
 	_ = c.db.View(func(tx *boltkv.Tx) error { // fails only when closed
 		if m := tx.Bucket(bucketMeta); m != nil {
-			id = beUint(m.Get(keyLast))
+			used = beUint(m.Get(keyLast))
 		}
 		if b := tx.Bucket(bucketCheckpoint); b != nil {
-			return b.ForEach(func(_, _ []byte) error { live++; return nil })
+			k, _ := b.Cursor().Last()
+			newest = beUint(k)
 		}
 		return nil
 	})
-	return id, live
+	return used, newest
 }
 
 // write replaces the list.
@@ -82,7 +84,7 @@ func (s *LogStore) note() {
 	if s.catalog == nil {
 		return
 	}
-	l, err := s.List(nil)
+	l, err := s.List(context.Background()) // reads memory only
 	if err == nil {
 		err = s.catalog.write(s.LastID(), l.Manifests, l.SetAside)
 	}

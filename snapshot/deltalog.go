@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weirstream/weir/store/disk"
@@ -54,7 +55,7 @@ func OpenLog(ctx context.Context, o LogOptions) (*LogStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)
 	}
-	s, err := newLogStore(ctx, o, storeLog{l}, min(chunkBytes, int(cfg.SegmentBytes/4)))
+	s, err := newLogStore(ctx, o, &storeLog{Log: l}, min(chunkBytes, int(cfg.SegmentBytes/4)))
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -80,11 +81,25 @@ func newLogStore(ctx context.Context, o LogOptions, l recordLog, chunk int) (*Lo
 	if s.catalog, err = openCatalog(o.Catalog, o.Logger); err != nil {
 		return nil, err
 	}
-	if last, live := s.catalog.last(); live > 0 && len(s.live)+len(s.bad)+len(s.aside) == 0 {
-		s.damage = append(s.damage, fmt.Sprintf("the catalog knows checkpoint %d, the log holds none", last))
-		s.last = max(s.last, last)
-	}
+	s.compareCatalog()
 	return s, nil
+}
+
+// compareCatalog makes use of the second witness: it lags behind the log, so when it knows more, the log has lost it.
+func (s *LogStore) compareCatalog() {
+	last, newest := s.catalog.last()
+	known := s.oldest
+	for id := range s.live {
+		known = max(known, id)
+	}
+	for id := range s.aside {
+		known = max(known, id)
+	}
+	if newest > known {
+		s.damage = append(s.damage, fmt.Sprintf("the catalog knows checkpoint %d, the newest in the log is %d", newest, known))
+	}
+	s.last = max(s.last, last)
+	s.noted = last > 0
 }
 
 // tidy removes temporary files and learns the highest base number. Bases that nothing names are removed by the next Prune.
@@ -107,12 +122,20 @@ func (s *LogStore) tidy() error {
 	return nil
 }
 
-// storeLog is a log.Log as LogStore sees it.
-type storeLog struct{ *log.Log }
+// storeLog is a log.Log as LogStore sees it. It keeps the blocks read last: the chunks of one frame are read one after the
+// other, and a merge reads many frames side by side.
+type storeLog struct {
+	*log.Log
+	mu     sync.Mutex
+	blocks []*log.Block // newest first
+}
 
-func (l storeLog) bytes() uint64 { return uint64(l.Stats().DiskBytes) }
+// blocksKept times 256 KiB, the log's largest frame, is what they may hold in memory.
+const blocksKept = 8
 
-func (l storeLog) Sync(ctx context.Context) error {
+func (l *storeLog) bytes() uint64 { return uint64(l.Stats().DiskBytes) }
+
+func (l *storeLog) Sync(ctx context.Context) error {
 	err := l.Log.Sync(ctx)
 	if errors.Is(err, log.ErrFailed) || errors.Is(err, log.ErrClosed) {
 		return fmt.Errorf("%w: %w", ErrStoreFailed, err)
@@ -120,7 +143,7 @@ func (l storeLog) Sync(ctx context.Context) error {
 	return err
 }
 
-func (l storeLog) Append(parts ...[]byte) (uint64, error) {
+func (l *storeLog) Append(parts ...[]byte) (uint64, error) {
 	pos, err := l.Log.Append(parts...)
 	if errors.Is(err, log.ErrFailed) || errors.Is(err, log.ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrStoreFailed, err)
@@ -128,22 +151,16 @@ func (l storeLog) Append(parts ...[]byte) (uint64, error) {
 	return pos, err
 }
 
-func (l storeLog) scan(ctx context.Context, from uint64, f func(pos uint64, rec []byte) (bool, error)) error {
-	last := l.Durable()
-	r, err := l.Reader(from)
-	if err != nil {
-		return damageOf(err)
-	}
-	defer r.Close()
-	for from <= last {
-		b, err := r.Next(ctx)
+func (l *storeLog) scan(ctx context.Context, from uint64, f func(pos uint64, rec []byte) (bool, error)) error {
+	for last := l.Durable(); from <= last; {
+		b, err := l.block(ctx, from)
 		if err != nil {
-			return damageOf(err)
-		}
-		if b.Lost {
-			return &lostRange{from, b.Last}
+			return err
 		}
 		for pos, rec := range b.Records() {
+			if pos < from {
+				continue
+			}
 			more, err := f(pos, rec)
 			if err != nil || !more {
 				return err
@@ -152,6 +169,37 @@ func (l storeLog) scan(ctx context.Context, from uint64, f func(pos uint64, rec 
 		from = b.Last + 1
 	}
 	return nil
+}
+
+// block gives the durable block that holds a position, from memory or flash.
+func (l *storeLog) block(ctx context.Context, pos uint64) (*log.Block, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, b := range l.blocks {
+		if b.First <= pos && pos <= b.Last {
+			copy(l.blocks[1:i+1], l.blocks[:i])
+			l.blocks[0] = b
+			return b, nil
+		}
+	}
+	r, err := l.Reader(pos)
+	if err != nil {
+		return nil, damageOf(err)
+	}
+	defer r.Close()
+	b, err := r.Next(ctx)
+	if err != nil {
+		return nil, damageOf(err)
+	}
+	if b.Lost {
+		return nil, &lostRange{pos, b.Last}
+	}
+	if len(l.blocks) < blocksKept {
+		l.blocks = append(l.blocks, nil)
+	}
+	copy(l.blocks[1:], l.blocks)
+	l.blocks[0] = b
+	return b, nil
 }
 
 // lostRange is a run of positions without readable records.

@@ -53,6 +53,8 @@ func (p *plant) put(table int, key, sub, val string) {
 	if t.t.Spec().Kind != state.Map {
 		sub = ""
 	}
+	t.t.Lock()
+	defer t.t.Unlock()
 	if err := t.t.PutSub([]byte(key), []byte(sub), []byte(val)); err != nil {
 		panic(err)
 	}
@@ -66,7 +68,9 @@ func (p *plant) del(table int, key, sub string) {
 	if t.t.Spec().Kind != state.Map {
 		sub = ""
 	}
+	t.t.Lock()
 	t.t.DeleteSub([]byte(key), []byte(sub))
+	t.t.Unlock()
 	delete(p.now, contentKey(t.uid, t.t.Spec().Name, []byte(key), []byte(sub)))
 	p.pos++
 	p.seq++
@@ -80,7 +84,9 @@ func (p *plant) freeze(id uint64) []pipeline.TaskSnapshot {
 		s := pipeline.TaskSnapshot{Task: task, Barrier: b}
 		for _, t := range p.tables {
 			if t.task == task {
+				t.t.Lock()
 				s.Parts = append(s.Parts, pipeline.StatePart{UID: t.uid, Spec: t.t.Spec(), Frozen: t.t.Freeze()})
+				t.t.Unlock()
 			}
 		}
 		if task == "t2" {
@@ -103,6 +109,8 @@ func (p *plant) load(src pipeline.StateSource) (*plant, error) {
 	for _, t := range n.tables {
 		_, _, err := src.Entries(t.uid, t.t.Spec().Name, func(key, sub, val []byte) error {
 			n.now[contentKey(t.uid, t.t.Spec().Name, key, sub)] = string(val)
+			t.t.Lock()
+			defer t.t.Unlock()
 			return t.t.Load(key, sub, val)
 		})
 		if err != nil {

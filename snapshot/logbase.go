@@ -62,14 +62,17 @@ func (s *LogStore) Rebase(ctx context.Context, m *Manifest) (BaseRef, error) {
 	s.mu.Unlock()
 	ref, err := s.rebase(ctx, m)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.pinned = nil
+	if err == nil {
+		s.fresh = ref
+		s.stats.Rebases++
+		s.stats.BytesWritten += ref.Bytes
+	}
+	s.mu.Unlock()
 	if err != nil {
 		return BaseRef{}, fmt.Errorf("merge base of checkpoint %d: %w", m.ID, err)
 	}
-	s.fresh = ref
-	s.stats.Rebases++
-	s.stats.BytesWritten += ref.Bytes
+	s.note()
 	return ref, nil
 }
 

@@ -57,6 +57,7 @@ type LogStore struct {
 	fresh   BaseRef
 	writing uint64 // first position of the checkpoint under way; 0: none
 	failed  error
+	noted   bool // the catalog knows of some checkpoint
 	damage  []string
 	stats   StoreStats
 	bugs    storeFaults
@@ -291,11 +292,16 @@ func (w *logWriter) Commit(ctx context.Context, m *Manifest) error {
 	w.Abort()
 	s := w.s
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.live[m.ID] = logged{pos, m}
 	s.stats.BytesWritten += sumBytes(w.frames)
 	if m.Oldest > s.oldest {
 		s.dropBelow(m.Oldest)
+	}
+	first := !s.noted
+	s.noted = true
+	s.mu.Unlock()
+	if first {
+		s.note()
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/disk"
 )
 
 // threeCheckpoints makes a store with checkpoints 1, 2, 3 at positions 0, 10, 20.
@@ -365,6 +366,108 @@ func TestCase13_DamagedSnapshots(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	})
+}
+
+// TestCase13_DamagedLogSegments does the damage to the segment that holds the newest checkpoint, with a catalog beside. What is restored
+// is whole; when nothing is left the restore refuses, and never takes the pipeline for a new one.
+func TestCase13_DamagedLogSegments(t *testing.T) {
+	for _, d := range damages {
+		for _, segments := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s/%d segments", d.what, segments), func(t *testing.T) {
+				dir := t.TempDir()
+				open := func() *LogStore {
+					cfg := DefaultLogConfig()
+					cfg.SegmentBytes, cfg.MaxBytes = 16<<10, 1<<20
+					s, err := OpenLog(t.Context(), LogOptions{
+						FS: disk.OS, Dir: dir, Pipeline: testPipeline, Log: &cfg, Catalog: filepath.Join(dir, "catalog.bolt"), Logger: discard(),
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				s := open()
+				p, r := newPlant(), newRand(1)
+				var m *Manifest
+				var err error
+				names := func() (out []string) {
+					list, err := os.ReadDir(filepath.Join(dir, "log"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, e := range list {
+						if strings.HasSuffix(e.Name(), ".seg") {
+							out = append(out, e.Name())
+						}
+					}
+					return out
+				}
+				id := uint64(0)
+				for id < 4 || len(names()) < segments {
+					id++
+					if m, err = p.checkpoint(t.Context(), s, m, id, 1, BaseRef{}); err != nil {
+						t.Fatal(err)
+					}
+					for range 20 {
+						randomChange(r, p, 1000)
+					}
+				}
+				_ = s.Close()
+				seg := names()
+				d.do(t, filepath.Join(dir, "log", seg[len(seg)-1]))
+				s = open()
+				defer s.Close()
+				res, err := Restore(t.Context(), RestoreOptions{Store: s, Pipeline: testPipeline})
+				if err != nil {
+					if !errors.Is(err, ErrNoValidCheckpoint) || segments > 1 {
+						t.Fatalf("got %v", err)
+					}
+					return
+				}
+				if err := readsBack(s, res.Manifest, p.at[res.Manifest.ID]); err != nil {
+					t.Fatal(err)
+				}
+				if next := s.LastID() + 1; next <= id {
+					t.Errorf("checkpoint number %d would be given out again", next)
+				}
+			})
+		}
+	}
+}
+
+// TestCatalogIsRebuilt: a damaged or missing catalog is made anew from the log.
+func TestCatalogIsRebuilt(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "catalog.bolt")
+	open := func() *LogStore {
+		s, err := OpenLog(t.Context(), LogOptions{FS: disk.OS, Dir: dir, Pipeline: testPipeline, Catalog: path, Logger: discard()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	threeCheckpoints(t, s)
+	_ = s.Close()
+	for _, damage := range []func(){func() { rewrite(t, path, func(b []byte) []byte { return b[:100] }) }, func() { _ = os.Remove(path) }} {
+		damage()
+		s = open()
+		if r, err := Restore(t.Context(), RestoreOptions{Store: s, Pipeline: testPipeline}); err != nil || r.Manifest.ID != 3 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		_ = s.Close()
+		c, err := openCatalog(path, discard())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used, newest := c.last(); used != 3 || newest != 3 {
+			t.Errorf("catalog knows %d, newest %d", used, newest)
+		}
+		_ = c.close()
+	}
+	if _, err := os.Stat(path + ".bad-1"); err != nil {
+		t.Errorf("damaged catalog was not kept: %v", err)
+	}
 }
 
 // TestCase15_FullDiskLeavesTheLastGoodCheckpoint: while nothing can be appended no checkpoint is published, the last one stays valid, and the

@@ -19,6 +19,8 @@ type faults struct {
 	oldNotSynced  bool // a new segment is written before the old one is synced
 	tailNotSynced bool // recovery trusts what it reads
 	ackEarly      bool // durable is told before the sync
+	keepStale     bool // frames behind the cut are not removed
+	frameRaw      int  // no fault: smaller frames than frameRawBytes
 }
 
 // spaceRetry is how often a full disk is asked again.

@@ -94,13 +94,13 @@ type cut struct {
 	count uint64 // records up to here
 }
 
-// add copies a record in.
-func (b *block) add(size int, parts [][]byte) {
+// add copies a record in; frames are cut at frameRaw bytes.
+func (b *block) add(size, frameRaw int, parts [][]byte) {
 	begin := 0
 	if n := len(b.cuts); n > 0 {
 		begin = b.cuts[n-1].end
 	}
-	if have := len(b.raw) - begin; have > 0 && have+size > frameRawBytes {
+	if have := len(b.raw) - begin; have > 0 && have+size > frameRaw {
 		b.cuts = append(b.cuts, cut{end: len(b.raw), count: b.count})
 	}
 	b.raw = appendRecord(b.raw, size, parts)
@@ -147,7 +147,7 @@ func (l *Log) append(parts [][]byte, reserved bool) (uint64, error) {
 	if before == 0 {
 		l.open.started = time.Now()
 	}
-	l.open.add(size, parts)
+	l.open.add(size, l.bugs.frameRaw, parts)
 	if before == 0 || before < frameRawBytes && len(l.open.raw) >= frameRawBytes {
 		l.wake()
 	}

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,6 +46,7 @@ func open(o Options, bugs faults) (*Log, *Recovery, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	bugs.frameRaw = cmp.Or(bugs.frameRaw, frameRawBytes)
 	l := &Log{o: o, bugs: bugs, kick: make(chan struct{}, 1), done: make(chan struct{}), moved: make(chan struct{}), lostAt: map[uint64]pipeline.Stamp{}}
 	l.room.L = &l.mu
 	var err error

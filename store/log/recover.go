@@ -301,6 +301,7 @@ func (s *survey) settle() error {
 }
 
 func (s *survey) settleTail(g *segment) error {
+	l := s.l
 	from, begin := g.end, int64(-1)
 	for _, f := range g.frames {
 		if f.size > 0 && f.last > s.synced {
@@ -322,6 +323,9 @@ func (s *survey) settleTail(g *segment) error {
 	}
 	zero := make([]byte, headerBytes)
 	for _, off := range s.wipe {
+		if l.bugs.keepStale {
+			break
+		}
 		if _, err := g.file.WriteAt(zero[:min(int64(len(zero)), g.size-off)], off); err != nil {
 			return fmt.Errorf("wipe %s at %d: %w", g.name, off, err)
 		}

@@ -3,6 +3,8 @@ package outbox
 import (
 	"testing"
 	"time"
+
+	"github.com/weirstream/weir/store/disk/disktest"
 )
 
 // TestRule09_Rule10_CrashAnywhere crashes pipelines at random places and checks, at every start, that each retained
@@ -19,6 +21,22 @@ func TestRule09_Rule10_CrashAnywhere(t *testing.T) {
 		crashes += w.crashes
 	}
 	t.Logf("%d crash states", crashes)
+}
+
+// TestRule09_Rule10_CrashStates tries every point within the operations: each write, sync, create and rename of the log, with what a
+// power cut may leave of it.
+func TestRule09_Rule10_CrashStates(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	crasher := &disktest.Crasher{Seed: seed, PerCall: 16}
+	for i := uint64(0); crasher.Distinct() < 2500; i++ {
+		w := newWorld(seed+i, i%3 == 0, faults{})
+		w.crasher = crasher
+		if err := w.run(40); err != nil {
+			t.Fatalf("seed %d+%d: %v", seed, i, err)
+		}
+	}
+	t.Logf("%d distinct states", crasher.Distinct())
 }
 
 // The planted faults: each must be found by the same check.
@@ -48,8 +66,10 @@ func TestRule10_PlantedTrimBeforeMarksAreDurable(t *testing.T) {
 
 func mustFind(t *testing.T, nondet bool, f faults) {
 	t.Helper()
-	for seed := range uint64(300) {
-		if err := newWorld(seed, nondet, f).run(120); err != nil {
+	for seed := range uint64(60) {
+		w := newWorld(seed, nondet, f)
+		w.crasher = &disktest.Crasher{Seed: seed, PerCall: 4}
+		if err := w.run(120); err != nil {
 			t.Logf("found with seed %d: %v", seed, err)
 			return
 		}

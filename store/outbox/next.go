@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -199,7 +200,7 @@ func (s *Stream) settleDurably() error {
 		return nil
 	}
 	s.settle(s.confirmed)
-	if _, err := s.o.log.Append(appendSettled(nil, s.uid, s.confirmed)); err != nil {
+	if _, err := s.o.log.AppendReserved(appendSettled(nil, s.uid, s.confirmed)); err != nil {
 		return fmt.Errorf("settle gaps of %s: %w", s.uid, err)
 	}
 	return s.o.log.Sync(context.Background())
@@ -223,7 +224,10 @@ func (s *Stream) compareHeld(seq, chain uint64) {
 // moveUp gives results that were never sent numbers behind those that upstream holds (at-least-once).
 func (s *Stream) moveUp(delta uint64) error {
 	from := s.fresh + 1
-	if _, err := s.o.log.Append(appendRenumber(nil, &renumberRecord{uid: s.uid, from: from, delta: delta})); err != nil {
+	if _, err := s.o.log.AppendReserved(appendRenumber(nil, &renumberRecord{uid: s.uid, from: from, delta: delta})); err != nil {
+		return fmt.Errorf("renumber %s: %w", s.uid, err)
+	}
+	if err := s.o.log.Sync(context.Background()); err != nil { // before any of them is sent under its new number
 		return fmt.Errorf("renumber %s: %w", s.uid, err)
 	}
 	s.renumber(from, delta)
@@ -254,7 +258,7 @@ func (s *Stream) Bind(ctx context.Context, first, last uint64) error {
 	}
 	s.bind(first, last)
 	rec := boundRecord{head: head{uid: s.uid, generation: s.generation, inc: s.o.Incarnation()}, first: first, last: last}
-	_, err := s.o.log.Append(appendBound(nil, &rec))
+	_, err := s.o.log.AppendReserved(appendBound(nil, &rec))
 	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("bind batch of %s: %w", s.uid, err)
@@ -282,7 +286,7 @@ func (s *Stream) Confirm(seq, chain uint64) error {
 	s.mu.Unlock()
 	signal(s.room)
 	if reclaim {
-		return s.o.reclaim(context.Background())
+		return s.o.reclaim(context.Background(), s.o.config.ReclaimBytes)
 	}
 	return nil
 }

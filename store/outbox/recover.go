@@ -40,6 +40,9 @@ func (o *Outbox) recover(rec *Recovery) error {
 }
 
 func (o *Outbox) recoverBlock(b *log.Block, rec *Recovery) error {
+	if b.Lost {
+		rec.Damaged = append(rec.Damaged, fmt.Sprintf("records %d to %d are lost", b.First, b.Last))
+	}
 	for at, data := range b.Records() {
 		err := o.fold(at, data, b.Stamp.Elapsed)
 		if errors.Is(err, ErrVersion) {

@@ -2,12 +2,15 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/disk/disktest"
 )
 
 // world is a pipeline with one stream per mode, a manifest store that is always durable, and an upstream per stream. Crashes
@@ -27,6 +30,9 @@ type world struct {
 	inc       Incarnation
 	nonce     int
 	crashes   int
+
+	crasher *disktest.Crasher // set: every point of every operation is tried
+	found   error             // the first failure of such a point
 }
 
 type sinkWorld struct {
@@ -54,7 +60,7 @@ type manifest struct {
 
 func newWorld(seed uint64, nondet bool, f faults) *world {
 	w := &world{rnd: rand.New(rand.NewPCG(seed, 7)), m: newMedium(), nondet: nondet, faults: f, config: smallConfig(), inc: Incarnation{Major: 1}}
-	modes := []StreamOptions{{Mode: CheckpointCommit}, {Mode: ImmediateCommit}, {Mode: ImmediateCommit, MaxBytes: 120, OnFull: DropOldest}}
+	modes := []StreamOptions{{Mode: CheckpointCommit}, {Mode: ImmediateCommit}, {Mode: ImmediateCommit, MaxBytes: 1000, OnFull: DropOldest}}
 	if nondet {
 		modes = modes[:1]
 	}
@@ -67,8 +73,8 @@ func newWorld(seed uint64, nondet bool, f faults) *world {
 
 func smallConfig() Config {
 	c := Default()
-	c.Log.SegmentBytes, c.Log.MaxBytes, c.Log.Linger = 16<<10, 8<<20, 0
-	c.WindowBytes, c.ChunkBytes, c.ChunkResults, c.ReclaimBytes = 4<<10, 64, 4, 64
+	c.Log.SegmentBytes, c.Log.MaxBytes, c.Log.ReserveBytes, c.Log.Linger, c.Log.Compress = 8<<10, 1<<20, 0, 10*time.Second, false
+	c.WindowBytes, c.ChunkBytes, c.ChunkResults, c.ReclaimBytes = 4<<10, 500, 4, 500
 	return c
 }
 
@@ -133,11 +139,14 @@ func (w *world) open(k *sinkWorld) error {
 	return err
 }
 
+// pad makes results long enough for segments to fill up and be recycled.
+var pad = strings.Repeat("x", 100)
+
 func (w *world) emit(k *sinkWorld, n int) error {
 	var results []pipeline.Result
 	for range n {
 		k.seq++
-		p := fmt.Sprintf("%s result %d", k.uid, k.seq)
+		p := fmt.Sprintf("%s result %d %s", k.uid, k.seq, pad)
 		if w.nondet {
 			w.nonce++
 			p = fmt.Sprintf("%s made %d", p, w.nonce)
@@ -189,7 +198,7 @@ func (w *world) send(k *sinkWorld, perfect bool) error {
 	if idle {
 		return nil
 	}
-	results, err := k.s.Next(context.Background(), 1+w.rnd.IntN(6), 1+w.rnd.IntN(200))
+	results, err := k.s.Next(context.Background(), 1+w.rnd.IntN(6), 1+w.rnd.IntN(1500))
 	if err != nil {
 		return err
 	}
@@ -240,13 +249,60 @@ func (k *sinkWorld) take(results []pipeline.Result) error {
 	return nil
 }
 
+// watch tries, at each change and each sync of the file system, every image that a power cut may leave there: the pipeline starts
+// on it and must end exact. The operation's caller waits meanwhile, so the world stands still.
+func (w *world) watch() {
+	if w.crasher == nil {
+		return
+	}
+	w.m.mem.OnOp(func(string) {
+		if w.found != nil {
+			return
+		}
+		w.crasher.Images(w.m.mem, w.sum(), func(image *disktest.Mem) {
+			c := w.clone(medium{image})
+			err := c.start(false)
+			if err == nil {
+				err = c.finish()
+			}
+			if w.found == nil {
+				w.found = err
+			}
+			if c.o != nil {
+				_ = c.o.Close()
+			}
+		})
+	})
+}
+
+// sum tells worlds apart whose files are equal.
+func (w *world) sum() uint64 {
+	n := w.manifests[len(w.manifests)-1].id
+	for _, k := range w.sinks {
+		n = n*1_000_003 + uint64(len(k.held))*1009 + uint64(len(k.dead))
+	}
+	return n
+}
+
+// clone copies what survives the power cut: manifests, upstreams, dead letters.
+func (w *world) clone(m medium) *world {
+	c := &world{rnd: rand.New(rand.NewPCG(1, 2)), m: m, faults: w.faults, config: w.config, nondet: w.nondet, manifests: slices.Clone(w.manifests),
+		barrier: w.barrier, inc: w.inc, nonce: w.nonce}
+	for _, k := range w.sinks {
+		c.sinks = append(c.sinks, &sinkWorld{uid: k.uid, opt: k.opt, made: maps.Clone(k.made), held: slices.Clone(k.held), dead: maps.Clone(k.dead)})
+	}
+	return c
+}
+
 func (w *world) crash() error {
 	w.crashes++
 	m := w.m.crash(w.rnd)
+	w.m.mem.OnOp(nil)
 	if err := w.o.Close(); err != nil {
 		return err
 	}
 	w.m = m
+	w.watch()
 	return w.start(w.rnd.IntN(5) == 0)
 }
 
@@ -337,13 +393,8 @@ func (k *sinkWorld) check() error {
 }
 
 // run does steps and the final check; an error names the step.
-func (w *world) run(steps int) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = errors.Join(err, fmt.Errorf("panic: %v", r))
-			panic(r)
-		}
-	}()
+func (w *world) run(steps int) error {
+	w.watch()
 	if err := w.start(false); err != nil {
 		return err
 	}
@@ -351,11 +402,13 @@ func (w *world) run(steps int) (err error) {
 		if err := w.step(); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
+		if w.found != nil {
+			return fmt.Errorf("power cut within step %d: %w", i, w.found)
+		}
 	}
 	if err := w.finish(); err != nil {
 		return fmt.Errorf("at the end: %w", err)
 	}
+	w.m.mem.OnOp(nil)
 	return w.o.Close()
 }
-
-var _ = slices.Sort[[]int]

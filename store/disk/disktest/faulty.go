@@ -1,6 +1,7 @@
 package disktest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -18,13 +19,35 @@ type Faulty struct {
 	writes   int   // WriteAts that fail with EIO
 	reads    int   // ReadAts that fail with EIO
 	failures int
+	kill     int // syncs until the process is killed; 0: never
+	killed   bool
 }
+
+// ErrKilled is what every operation gives after the kill.
+var ErrKilled = errors.New("process was killed")
 
 // NewFaulty wraps fsys.
 func NewFaulty(fsys disk.FS) *Faulty { return &Faulty{FS: fsys} }
 
 // LimitSpace lets files grow by n more bytes in all; then they get ENOSPC. Free tells what is left.
 func (f *Faulty) LimitSpace(n int64) { f.mu.Lock(); f.limited, f.left = true, n; f.mu.Unlock() }
+
+// KillAtSync kills the process at the n-th sync from now: it and everything later does nothing and gives ErrKilled. What was written
+// and not synced stays visible to the next process.
+func (f *Faulty) KillAtSync(n int) { f.mu.Lock(); f.kill = n; f.mu.Unlock() }
+
+// Kill kills it now.
+func (f *Faulty) Kill() { f.mu.Lock(); f.killed = true; f.mu.Unlock() }
+
+func (f *Faulty) dead(sync bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if sync && f.kill > 0 {
+		f.kill--
+		f.killed = f.killed || f.kill == 0
+	}
+	return f.killed
+}
 
 // FailSyncs makes the next n syncs fail with EIO. The wrapped file is not synced; a Mem below forgets its dirty pages.
 func (f *Faulty) FailSyncs(n int) { f.mu.Lock(); f.syncs = n; f.mu.Unlock() }
@@ -51,6 +74,9 @@ func (f *Faulty) take(n *int) bool {
 
 // Create implements disk.FS.
 func (f *Faulty) Create(name string) (disk.File, error) {
+	if f.dead(false) {
+		return nil, ErrKilled
+	}
 	in, err := f.FS.Create(name)
 	if err != nil {
 		return nil, err
@@ -69,6 +95,9 @@ func (f *Faulty) Open(name string) (disk.File, error) {
 
 // Remove implements disk.FS and gives the file's space back.
 func (f *Faulty) Remove(name string) error {
+	if f.dead(false) {
+		return ErrKilled
+	}
 	size := int64(0)
 	if in, err := f.FS.Open(name); err == nil {
 		size, _ = in.Size()
@@ -81,6 +110,22 @@ func (f *Faulty) Remove(name string) error {
 	f.left += size
 	f.mu.Unlock()
 	return nil
+}
+
+// Rename implements disk.FS.
+func (f *Faulty) Rename(old, new string) error {
+	if f.dead(false) {
+		return ErrKilled
+	}
+	return f.FS.Rename(old, new)
+}
+
+// SyncDir implements disk.FS.
+func (f *Faulty) SyncDir(dir string) error {
+	if f.dead(true) {
+		return ErrKilled
+	}
+	return f.FS.SyncDir(dir)
 }
 
 // Free implements disk.FS.
@@ -107,6 +152,9 @@ func (f *faultyFile) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (f *faultyFile) WriteAt(p []byte, off int64) (int, error) {
+	if f.f.dead(false) {
+		return 0, ErrKilled
+	}
 	if f.f.take(&f.f.writes) {
 		return 0, fmt.Errorf("write %s: %w", f.name, syscall.EIO)
 	}
@@ -127,6 +175,9 @@ func (f *faultyFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (f *faultyFile) Sync() error {
+	if f.f.dead(true) {
+		return ErrKilled
+	}
 	if !f.f.take(&f.f.syncs) {
 		return f.File.Sync()
 	}

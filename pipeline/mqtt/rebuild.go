@@ -1,0 +1,167 @@
+package mqtt
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// Rebuild makes the dedup tables of all sessions from one pass over the journal. Run does it for its own session when it
+// was not done before; with several sessions one pass is cheaper. Not concurrently with Run.
+func Rebuild(journal pipeline.Journal, sessions ...*Session) error {
+	byName := make(map[string]*Session, len(sessions))
+	for _, s := range sessions {
+		s.forgetAll()
+		byName[s.config.Name] = s
+	}
+	err := journal.Scan(0, func(e *pipeline.Entry) error {
+		if s := byName[e.Session]; s != nil {
+			return s.replay(e)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("rebuild dedup tables: %w", err)
+	}
+	for _, s := range sessions {
+		s.mu.Lock()
+		s.machine.granted = sameSubscriptions(s.granted, s.wanted)
+		s.rebuilt = true
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *Session) forgetAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table, s.order, s.granted, s.machine, s.rebuilt = table{}, idOrder{}, nil, machine{}, false
+}
+
+// replay takes one record of this session as the tap did when it wrote it.
+func (s *Session) replay(e *pipeline.Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e.Kind {
+	case pipeline.EntryMessage, pipeline.EntryStub:
+		if e.Stamp.Wall != 0 {
+			s.receivedAt.Store(e.Stamp.Wall)
+		}
+		hash, err := recordHash(e)
+		if err != nil {
+			return err
+		}
+		if e.QoS > 0 {
+			// Where connections began is not in the journal: a step back counts as one between connections.
+			s.order.observe(e.PacketID, e.Dup, true)
+		}
+		s.table.message(e.PacketID, e.QoS, hash, e.Pos)
+	case pipeline.EntryRelease:
+		if s.fault.releaseErases {
+			s.table.drop(e.PacketID)
+		}
+		s.table.setReleased(e.PacketID, true)
+	case pipeline.EntrySession:
+		s.table.clear()
+		s.order, s.granted = idOrder{}, nil
+	case pipeline.EntryForget:
+		ids, err := decodeForget(e.Payload)
+		if err != nil {
+			return err
+		}
+		keep := make(map[uint16]bool, len(ids))
+		for _, id := range ids {
+			keep[id] = true
+		}
+		s.table.keepOnly(func(id uint16) bool { return keep[id] })
+	case pipeline.EntrySubscribed:
+		subs, err := decodeSubscribed(e.Payload)
+		if err != nil {
+			return err
+		}
+		s.granted, s.grantedPos = subs, e.Pos
+	case pipeline.EntryCarry:
+		return decodeCarried(e.Payload, func(c carried) { s.table.restore(c, e.Pos) })
+	}
+	return nil
+}
+
+// recordHash is the content key of a message record.
+func recordHash(e *pipeline.Entry) (uint64, error) {
+	if e.Kind == pipeline.EntryMessage {
+		return hashMessage(e.Topic, e.Payload), nil
+	}
+	stub, err := ParseStub(e.Payload)
+	if err != nil {
+		return 0, fmt.Errorf("record %s: %w", e.Pos, err)
+	}
+	return stub.Hash, nil
+}
+
+// restore takes a carried entry. A record in the journal that is as new or newer wins: a carry may have been written while
+// the id's next message was on its way.
+func (t *table) restore(c carried, pos pipeline.Position) {
+	e := entry{qos: c.mark & markQoS, released: c.mark&markReleased != 0, hash: c.hash, count: t.count - c.age, pos: pos}
+	if p, i := t.at(c.id); p != nil && p.mark[i]&markPresent != 0 {
+		same := p.hash[i] == e.hash && p.mark[i]&markQoS == e.qos
+		switch {
+		case same:
+			e.released = e.released || p.mark[i]&markReleased != 0
+			e.count = max(e.count, p.count[i])
+		case p.count[i] >= e.count:
+			return
+		}
+	}
+	t.put(c.id, e)
+}
+
+// Carry writes the live part of the table whose records lie below before: the journal calls it before it recycles them, and
+// syncs what was added. add appends one record. Entries that can match nothing any more are left out. Before Rebuild it
+// returns ErrNotRebuilt: nothing must be recycled while the table is still being read from it.
+//
+// The table stays locked meanwhile, so that no session or forget record can come between its reading and its writing; the
+// tap holds no lock while it appends, so both can proceed.
+func (s *Session) Carry(before pipeline.Position, add func(*pipeline.Entry) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.rebuilt {
+		return fmt.Errorf("carry dedup entries of broker %s: %w", s.config.Name, ErrNotRebuilt)
+	}
+	// Where the new records will lie is known only when the journal tells (Pos). A lower bound is enough: at worst an entry
+	// is carried again too early. The journal itself must not be asked here: it may hold its own lock.
+	behind := max(before, s.lastPos+1)
+	if len(s.granted) > 0 && s.grantedPos < before {
+		if err := add(&pipeline.Entry{Kind: pipeline.EntrySubscribed, Session: s.config.Name, Payload: encodeSubscribed(s.granted)}); err != nil {
+			return fmt.Errorf("carry granted filters: %w", err)
+		}
+		s.grantedPos = behind
+	}
+	var ids []uint16
+	sequential, w := s.order.sequential(), int64(s.config.DedupWindow)
+	s.table.ids(func(id uint16) {
+		if s.table.position(id) < before && s.table.worth(id, sequential, w) {
+			ids = append(ids, id)
+		}
+	})
+	for len(ids) > 0 {
+		n := min(len(ids), carriedMax)
+		var payload []byte
+		for _, id := range ids[:n] {
+			p, i := s.table.at(id)
+			payload = appendCarried(payload, carried{id: id, mark: p.mark[i] & (markQoS | markReleased), hash: p.hash[i], age: s.table.count - p.count[i]})
+		}
+		e := pipeline.Entry{Kind: pipeline.EntryCarry, Session: s.config.Name, Payload: payload}
+		if err := add(&e); err != nil {
+			return fmt.Errorf("carry dedup entries: %w", err)
+		}
+		for _, id := range ids[:n] {
+			s.table.move(id, max(behind, e.Pos))
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
+// lastReceived is when the last message was journaled, by the wall clock.
+func (s *Session) lastReceived() time.Time { return time.UnixMilli(s.receivedAt.Load()) }
