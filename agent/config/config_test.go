@@ -189,14 +189,22 @@ func TestGatewayFromMachineID(t *testing.T) {
 	}
 }
 
-func TestOverlappingFilters(t *testing.T) {
-	for pair, want := range map[string]bool{
-		"a/+ a/b": true, "a/# a": true, "a/b a/c": false, "+/b a/+": true, "a/b/c a/b": false, "# x/y": true, "a/+/c a/b/#": true, "a/b a/b": true,
+// TestWhatTheSessionRefuses: what pipeline/mqtt and store/log would refuse at the start is refused when the config loads.
+func TestWhatTheSessionRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Replace(small, "sources: {", `sources: {t: {mqtt: {broker: plant, topic: "c/#"}}, `, 1): "overlap",
+		strings.Replace(small, `1883"}`, `1883", password_file: x}`, 1):                                 "username",
+		strings.Replace(small, "brokers: {", `brokers: {idle: {url: "tcp://127.0.0.1:1884"}, `, 1):      "no source reads",
+		small + "journal: {segment: 1MiB, max_bytes: 3MiB}\n":                                           "max_bytes",
+		small + "journal: {segment: 300001B}\n":                                                         "4096",
 	} {
-		a, b, _ := strings.Cut(pair, " ")
-		if overlapping(a, b) != want || overlapping(b, a) != want {
-			t.Errorf("%s: want %v", pair, want)
+		if _, err := Parse("weir.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
+	}
+	apart := strings.Replace(small, "sources: {", `sources: {t: {mqtt: {broker: plant, topic: "d/#"}}, `, 1)
+	if c := mustParse(t, apart); len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].String(), "read by no pipeline") {
+		t.Errorf("%v", c.Warnings)
 	}
 }
 
