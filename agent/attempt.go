@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/snapshot"
+	"github.com/weirstream/weir/store/deadletter"
 	"github.com/weirstream/weir/store/outbox"
 )
 
@@ -28,7 +29,7 @@ type attempt struct {
 	log         *slog.Logger
 	outbox      *outbox.Outbox
 	store       snapshot.Store
-	dead        *deadLog
+	dead        *deadletter.Store
 	engine      *exec.Pipeline
 	coordinator *snapshot.Coordinator
 	links       []*link

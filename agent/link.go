@@ -39,7 +39,7 @@ func (l *link) close() error { return l.endpoint.Close() }
 // openSink gives the engine the outbox stream of a sink, and makes the link that empties it.
 func (a *attempt) openSink(uid string) (pipeline.ResultSink, error) {
 	if uid == exec.DeadSink {
-		return a.addLink(uid, nil, deadEndpoint{a.dead})
+		return a.addLink(uid, nil, &deadEndpoint{store: a.dead})
 	}
 	for _, s := range a.graph.Sinks {
 		if s.UID == uid {

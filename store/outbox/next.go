@@ -91,7 +91,7 @@ func (s *Stream) fill(maxResults, maxBytes int) (state fillState, at uint64) {
 		if limit < s.boundLast {
 			return waitBounds, 0
 		}
-		limit, maxResults, maxBytes = s.boundLast, int(s.boundLast-s.cursor), 1<<62
+		limit, maxResults, maxBytes = s.boundLast, int(s.boundLast-s.cursor), math.MaxInt
 	}
 	size := int(payloadBytes(s.out))
 	for seq := s.endOf() + 1; seq <= limit && len(s.out) < maxResults; {
