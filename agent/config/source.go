@@ -183,19 +183,3 @@ func (advanceKind) read(r *reader, n *node, into *bool) {
 	choiceKind{words: []string{"hold", "advance"}}.read(r, n, &word)
 	*into = word == "advance"
 }
-
-// overlapping finds two filters of which one matches what the other matches; it is exact for what filters can say.
-func overlapping(a, b string) bool {
-	x, y := strings.Split(a, "/"), strings.Split(b, "/")
-	for i := range max(len(x), len(y)) {
-		switch {
-		case i < len(x) && x[i] == "#", i < len(y) && y[i] == "#":
-			return true
-		case i >= len(x), i >= len(y):
-			return false
-		case x[i] != y[i] && x[i] != "+" && y[i] != "+":
-			return false
-		}
-	}
-	return true
-}

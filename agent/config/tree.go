@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +17,7 @@ import (
 // Limits of a config file: above them it is refused before the YAML parser sees it.
 const (
 	fileBytesMax = 1 << 20
+	linesMax     = 20000 // the parser's time grows with the square of a mapping's length: this many take some seconds
 	depthMax     = 64
 )
 
@@ -101,6 +103,9 @@ func tree(file string, data []byte, problems *plan.Problems) (root *node) {
 	case !utf8.Valid(data):
 		problems.Add(invalidUTF8(file, data), "", "", "the file is not valid UTF-8 here")
 		return nil
+	case bytes.Count(data, []byte("\n")) > linesMax:
+		problems.Add(at, "", fmt.Sprintf("at most %d lines are read", linesMax), "the file has %d lines", bytes.Count(data, []byte("\n")))
+		return nil
 	case tooDeep(data):
 		problems.Add(at, "", fmt.Sprintf("at most %d levels are read", depthMax), "the file is nested too deep")
 		return nil
@@ -145,23 +150,22 @@ func invalidUTF8(file string, data []byte) plan.Pos {
 	return at
 }
 
-// tooDeep bounds the recursion of the YAML parser: flow brackets, indentation and "- - -" of one line.
+// tooDeep bounds the recursion of the YAML parser: brackets and the "- - -" of one line. Depth by indentation is bounded by
+// the lines; the walk refuses it.
 func tooDeep(data []byte) bool {
 	flow := 0
 	for line := range strings.Lines(string(data)) {
-		dashes := 0
+		if marks := line[:len(line)-len(strings.TrimLeft(line, " -?"))]; strings.Count(marks, "-")+strings.Count(marks, "?") > depthMax {
+			return true
+		}
 		for i := range len(line) {
 			switch line[i] {
 			case '[', '{':
 				flow++
 			case ']', '}':
 				flow = max(0, flow-1)
-			case '-', '?', ':':
-				if i+1 < len(line) && line[i+1] == ' ' {
-					dashes++
-				}
 			}
-			if flow > depthMax || dashes > 4*depthMax {
+			if flow > depthMax {
 				return true
 			}
 		}
