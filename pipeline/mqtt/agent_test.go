@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eclipse/paho.mqtt.golang/packets"
+
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/tests/rig"
 )
@@ -136,4 +138,13 @@ func tally(want, got []string) (lost, duplicate int) {
 		duplicate += n - 1
 	}
 	return lost, duplicate
+}
+
+// ignoreAcks makes the broker deaf to PUBACK and PUBREC.
+func ignoreAcks(_ string, p packets.ControlPacket) bool {
+	switch p.(type) {
+	case *packets.PubackPacket, *packets.PubrecPacket:
+		return false
+	}
+	return true
 }

@@ -192,7 +192,9 @@ func TestCase10_ClientIDInUseTwice(t *testing.T) {
 		switch l.Op {
 		case "start":
 			agents[l.Agent] = startAgent(t, newMemJournal(), c, faults{})
-			eventually(t, "connected", func() bool { return agents[l.Agent].session.Stats().Connects > 0 })
+			if len(agents) == 1 {
+				agents[l.Agent].waitReady()
+			}
 		case "wait_s":
 			time.Sleep(120 * time.Second / scale)
 			for name, a := range agents {

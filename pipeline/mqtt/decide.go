@@ -1,5 +1,7 @@
 package mqtt
 
+import "github.com/weirstream/weir/pipeline"
+
 // known is what the dedup table holds under a packet id.
 type known struct {
 	present  bool
@@ -7,7 +9,10 @@ type known struct {
 	hash     uint64 // of topic and payload
 	age      int64  // message records of the session since; 0 for the last one
 	released bool   // QoS 2: its PUBREL came
-	carried  bool   // repeated by Carry; decide does not ask
+
+	// What decide does not ask:
+	pos     pipeline.Position
+	carried bool // repeated by Carry
 }
 
 // seen is what a PUBLISH shows of itself.

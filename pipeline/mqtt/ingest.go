@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -49,7 +50,7 @@ func (t *tap) publish(h header) error {
 		return err
 	}
 	a := arrival{publishFlags: flags, id: id, topic: topic, source: t.session.router.find(topic), bytes: len(payload), data: payload}
-	a.hash = t.hash(topic, payload)
+	a.hash = hashMessage(topic, payload)
 	if reason := t.fault(&a); reason != 0 {
 		t.stubOf(&a, reason, sha256.Sum256(payload), payload)
 	}
@@ -74,7 +75,7 @@ func (t *tap) publishLarge(h header, flags publishFlags) error {
 	if err := t.readFull(a.data); err != nil {
 		return err
 	}
-	a.hash = t.hash(a.topic, a.data)
+	a.hash = hashMessage(a.topic, a.data)
 	if reason := t.fault(&a); reason != 0 {
 		t.stubOf(&a, reason, sha256.Sum256(a.data), a.data)
 	}
@@ -116,8 +117,7 @@ func (t *tap) readFull(b []byte) error {
 
 // publishOversize hashes a payload without holding it and journals a stub (R14).
 func (t *tap) publishOversize(a *arrival) error {
-	t.digest.Reset()
-	t.writeTopic(a.topic)
+	digest := xxhash.New()
 	sum := sha256.New()
 	head := make([]byte, 0, stubHeadMax)
 	t.kickIfDue()
@@ -126,13 +126,13 @@ func (t *tap) publishOversize(a *arrival) error {
 		if err != nil {
 			return err
 		}
-		t.digest.Write(b)
+		digest.Write(b)
 		sum.Write(b)
 		head = append(head, b[:min(len(b), stubHeadMax-len(head))]...)
 		t.reader.Discard(len(b)) // cannot fail: it is buffered
 		left -= len(b)
 	}
-	a.hash = t.digest.Sum64()
+	a.hash = contentHash(a.topic, digest.Sum64())
 	reason := ReasonTooLarge
 	if topicFault(a.topic) != "" {
 		reason = ReasonTopic
@@ -172,28 +172,13 @@ func (t *tap) limit(source int) int {
 	return t.session.config.Sources[source].MaxMessage
 }
 
-// hash is the content key of the dedup table.
-func (t *tap) hash(topic, payload []byte) uint64 {
-	t.digest.Reset()
-	t.writeTopic(topic)
-	t.digest.Write(payload)
-	return t.digest.Sum64()
+// contentHash is the content key of the dedup table; FORMAT.md fixes it, since stubs and carried entries hold it.
+func contentHash(topic []byte, payloadHash uint64) uint64 {
+	return bits.RotateLeft64(xxhash.Sum64(topic)*0x9e3779b97f4a7c15, 31) ^ payloadHash
 }
 
-func (t *tap) writeTopic(topic []byte) {
-	n := [2]byte{byte(len(topic) >> 8), byte(len(topic))}
-	t.digest.Write(n[:])
-	t.digest.Write(topic)
-}
-
-// hashMessage is tap.hash for records read back.
-func hashMessage(topic, payload []byte) uint64 {
-	d := xxhash.New()
-	d.Write([]byte{byte(len(topic) >> 8), byte(len(topic))})
-	d.Write(topic)
-	d.Write(payload)
-	return d.Sum64()
-}
+// hashMessage is the content key of a message held in memory.
+func hashMessage(topic, payload []byte) uint64 { return contentHash(topic, xxhash.Sum64(payload)) }
 
 // arrive decides, journals and queues the acknowledgement of one PUBLISH.
 func (t *tap) arrive(a *arrival) error {
@@ -309,9 +294,8 @@ func (t *tap) judge(a *arrival) (duplicate bool) {
 	s.mu.Lock()
 	back := t.observeLocked(a)
 	k := s.table.lookup(a.id)
-	pos := s.table.position(a.id)
 	if s.fault.windowByPosition {
-		k.age = int64(s.journal.Last() - pos)
+		k.age = int64(s.journal.Last() - k.pos)
 	}
 	duplicate = decide(k, seen{dup: a.dup, qos: a.qos, hash: a.hash}, s.order.sequential(), int64(s.config.DedupWindow))
 	if s.fault.idAlone {
@@ -320,7 +304,7 @@ func (t *tap) judge(a *arrival) (duplicate bool) {
 	if s.fault.dupOnly {
 		duplicate = duplicate && a.dup
 	}
-	reused := !a.dup && !duplicate && k.present && !k.released && !k.carried && s.table.wasTouched(a.id) && pos > s.acked.upTo()
+	reused := !a.dup && !duplicate && k.present && !k.released && !k.carried && s.table.wasTouched(a.id) && k.pos > s.acked.upTo()
 	if duplicate {
 		s.table.touch(a.id)
 	}
@@ -333,7 +317,7 @@ func (t *tap) judge(a *arrival) (duplicate bool) {
 		s.log.Warn("broker restarted from an old snapshot: its packet ids went back", "packet_id", a.id)
 	case reused && s.counters.idReuse.Add(1) == 1:
 		s.log.Error("broker reuses packet ids that are not acknowledged: duplicates cannot be told", "packet_id", a.id)
-	case duplicate && pos <= s.acked.before():
+	case duplicate && k.pos <= s.acked.before():
 		if s.counters.oldDuplicates.Add(1) == 1 {
 			s.log.Info("broker sends again what was acknowledged long ago", "packet_id", a.id)
 		}

@@ -102,14 +102,16 @@ func recordHash(e *pipeline.Entry) (uint64, error) {
 // restore takes a carried entry. A record in the journal that is as new or newer wins: a carry may have been written while
 // the id's next message was on its way.
 func (t *table) restore(c carried, pos pipeline.Position) {
-	e := entry{qos: c.mark & markQoS, released: c.mark&markReleased != 0, hash: c.hash, count: t.count - c.age, pos: pos}
-	if p, i := t.at(c.id); p != nil && p.mark[i]&markPresent != 0 {
-		same := p.hash[i] == e.hash && p.mark[i]&markQoS == e.qos
+	e := slot{hash: c.hash, pos: pos, count: uint32(t.count - c.age), mark: c.mark&(markQoS|markReleased) | markPresent | markCarried}
+	if p := t.at(c.id); p != nil && p.mark&markPresent != 0 {
+		same := p.hash == e.hash && p.mark&markQoS == e.mark&markQoS
 		switch {
 		case same:
-			e.released = e.released || p.mark[i]&markReleased != 0
-			e.count = max(e.count, p.count[i])
-		case p.count[i] >= e.count:
+			e.mark |= p.mark & markReleased
+			if t.age(p) < c.age {
+				e.count = p.count
+			}
+		case t.age(p) <= c.age:
 			return
 		}
 	}
@@ -140,7 +142,7 @@ func (s *Session) Carry(before pipeline.Position, add func(*pipeline.Entry) erro
 	var ids []uint16
 	sequential, w := s.order.sequential(), int64(s.config.DedupWindow)
 	s.table.ids(func(id uint16) {
-		if s.table.position(id) < before && s.table.worth(id, sequential, w) {
+		if s.table.at(id).pos < before && s.table.worth(id, sequential, w) {
 			ids = append(ids, id)
 		}
 	})
@@ -148,8 +150,8 @@ func (s *Session) Carry(before pipeline.Position, add func(*pipeline.Entry) erro
 		n := min(len(ids), carriedMax)
 		var payload []byte
 		for _, id := range ids[:n] {
-			p, i := s.table.at(id)
-			payload = appendCarried(payload, carried{id: id, mark: p.mark[i] & (markQoS | markReleased), hash: p.hash[i], age: s.table.count - p.count[i]})
+			e := s.table.at(id)
+			payload = appendCarried(payload, carried{id: id, mark: e.mark & (markQoS | markReleased), hash: e.hash, age: s.table.age(e)})
 		}
 		e := pipeline.Entry{Kind: pipeline.EntryCarry, Session: s.config.Name, Payload: payload}
 		if err := add(&e); err != nil {

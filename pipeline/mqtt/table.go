@@ -14,13 +14,15 @@ const (
 	markQoS      = 3
 )
 
-// page holds its columns apart: 25 bytes an entry, 1.6 MiB when all 65,536 ids are in use.
-type page struct {
-	hash  [pageEntries]uint64
-	pos   [pageEntries]pipeline.Position
-	count [pageEntries]int64 // message records of the session up to and including the entry's own
-	mark  [pageEntries]uint8
+// slot is one packet id's entry: 24 bytes, 1.5 MiB when all 65,536 ids are in use.
+type slot struct {
+	hash  uint64
+	pos   pipeline.Position
+	count uint32 // table.count at the entry's own record; ages are differences modulo 2^32, W is far below
+	mark  uint8
 }
+
+type page [pageEntries]slot
 
 // table is the dedup table of one session, by packet id. Its owner guards it; see Session.mu.
 type table struct {
@@ -31,57 +33,43 @@ type table struct {
 	touched [1024]uint64
 }
 
-func (t *table) at(id uint16) (p *page, i int) { return t.pages[id>>8], int(id & 0xff) }
+// at returns the slot of id, nil when its page was never needed.
+func (t *table) at(id uint16) *slot {
+	if p := t.pages[id>>8]; p != nil {
+		return &p[id&0xff]
+	}
+	return nil
+}
+
+func (t *table) age(e *slot) int64 { return int64(uint32(t.count) - e.count) }
 
 // lookup returns what the table holds under id.
 func (t *table) lookup(id uint16) known {
-	p, i := t.at(id)
-	if p == nil || p.mark[i]&markPresent == 0 {
+	e := t.at(id)
+	if e == nil || e.mark&markPresent == 0 {
 		return known{}
 	}
 	return known{
-		present: true, qos: p.mark[i] & markQoS, hash: p.hash[i],
-		age: t.count - p.count[i], released: p.mark[i]&markReleased != 0, carried: p.mark[i]&markCarried != 0,
+		present: true, qos: e.mark & markQoS, hash: e.hash, pos: e.pos,
+		age: t.age(e), released: e.mark&markReleased != 0, carried: e.mark&markCarried != 0,
 	}
-}
-
-// position is that of the entry's record.
-func (t *table) position(id uint16) pipeline.Position {
-	p, i := t.at(id)
-	if p == nil {
-		return 0
-	}
-	return p.pos[i]
 }
 
 // message counts a message record and, for QoS 1 and 2, enters it under its id.
 func (t *table) message(id uint16, qos uint8, hash uint64, pos pipeline.Position) {
 	t.count++
 	if qos != 0 {
-		t.put(id, entry{qos: qos, hash: hash, count: t.count, pos: pos})
+		t.put(id, slot{hash: hash, pos: pos, count: uint32(t.count), mark: qos | markPresent})
 	}
 }
 
-// entry is one row of the table.
-type entry struct {
-	qos      uint8
-	released bool
-	hash     uint64
-	count    int64
-	pos      pipeline.Position
-}
-
-func (t *table) put(id uint16, e entry) {
+func (t *table) put(id uint16, e slot) {
 	p := t.pages[id>>8]
 	if p == nil {
 		p = new(page)
 		t.pages[id>>8] = p
 	}
-	i := int(id & 0xff)
-	p.hash[i], p.pos[i], p.count[i], p.mark[i] = e.hash, e.pos, e.count, e.qos|markPresent
-	if e.released {
-		p.mark[i] |= markReleased
-	}
+	p[id&0xff] = e
 }
 
 // live tells whether a PUBREL of id has something to release.
@@ -92,36 +80,30 @@ func (t *table) live(id uint16) bool {
 
 // setReleased marks id released or takes the mark back. The entry stays (RULES 3).
 func (t *table) setReleased(id uint16, released bool) {
-	if p, i := t.at(id); p != nil {
-		p.mark[i] &^= markReleased
+	if e := t.at(id); e != nil {
+		e.mark &^= markReleased
 		if released {
-			p.mark[i] |= markReleased
+			e.mark |= markReleased
 		}
 	}
 }
 
 // move notes that the entry's record was repeated at pos.
 func (t *table) move(id uint16, pos pipeline.Position) {
-	if p, i := t.at(id); p != nil {
-		p.pos[i] = pos
-		p.mark[i] |= markCarried
+	if e := t.at(id); e != nil {
+		e.pos = pos
+		e.mark |= markCarried
 	}
 }
 
 func (t *table) drop(id uint16) {
-	if p, i := t.at(id); p != nil {
-		p.mark[i] = 0
+	if e := t.at(id); e != nil {
+		e.mark = 0
 	}
 }
 
 // clear drops all entries: the broker has a fresh session.
-func (t *table) clear() {
-	for _, p := range t.pages {
-		if p != nil {
-			clear(p.mark[:])
-		}
-	}
-}
+func (t *table) clear() { t.pages = [256]*page{} }
 
 func (t *table) touch(id uint16)           { t.touched[id>>6] |= 1 << (id & 63) }
 func (t *table) wasTouched(id uint16) bool { return t.touched[id>>6]&(1<<(id&63)) != 0 }
@@ -133,8 +115,8 @@ func (t *table) ids(f func(id uint16)) {
 		if p == nil {
 			continue
 		}
-		for i, m := range p.mark {
-			if m&markPresent != 0 {
+		for i := range p {
+			if p[i].mark&markPresent != 0 {
 				f(uint16(n<<8 | i))
 			}
 		}

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/weirstream/weir/pipeline"
 )
 
@@ -40,7 +38,6 @@ type tap struct {
 	large    []byte // payload of such a packet
 	small    int    // packets since large was used
 	stub     []byte // payload of an EntryStub under construction
-	digest   xxhash.Digest
 	entry    pipeline.Entry
 	first    bool // no DUP=0 packet id came yet
 	kickDue  bool

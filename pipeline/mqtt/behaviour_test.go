@@ -1,0 +1,470 @@
+package mqtt
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/tests/rig"
+)
+
+func TestQoS0IsJournaled(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{})
+	a := startAgent(t, newMemJournal(), testConfig("mqtt://"+b.Addr(), 0), faults{})
+	a.waitReady()
+	publish(b, 1, "m1", "m2") // granted QoS 0, so sent at QoS 0
+	a.waitMessages(2)
+	if n := a.session.Stats().QoS0; n != 2 {
+		t.Errorf("%d messages counted as at most once, want 2", n)
+	}
+}
+
+func TestSeveralSourcesOnOneSession(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{})
+	c := testConfig("mqtt://"+b.Addr(), 1, "a/#", "b/+", "$share/g/c/#")
+	c.Sources[1].QoS = 2
+	a := startAgent(t, newMemJournal(), c, faults{})
+	a.waitReady()
+	for _, topic := range []string{"a/1", "b/1", "c/1"} {
+		b.Publish(topic, 2, false, []byte(topic))
+	}
+	settled(t, b, testClient)
+	got := make(map[string]string)
+	for _, e := range a.journal.all() {
+		if e.Kind == pipeline.EntryMessage {
+			got[string(e.Topic)] = fmt.Sprint(e.Source, " ", e.QoS, " ", e.Session)
+		}
+	}
+	want := map[string]string{"a/1": "a/# 1 plant", "b/1": "b/+ 2 plant", "c/1": "$share/g/c/# 1 plant"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestRetained(t *testing.T) {
+	for _, c := range []struct {
+		policy        Retained
+		first, second int // records after the first and the second start of the agent
+	}{{RetainedIgnore, 0, 0}, {RetainedFresh, 1, 1}, {RetainedInclude, 1, 2}} {
+		t.Run(string(c.policy), func(t *testing.T) {
+			b := newBroker(t, rig.BrokerConfig{})
+			b.Publish("t/1", 1, true, []byte("old"))
+			config := testConfig("mqtt://"+b.Addr(), 1)
+			config.Sources[0].Retained = c.policy
+			j := newMemJournal()
+			for _, want := range []int{c.first, c.second} {
+				a := startAgent(t, j, config, faults{})
+				a.waitReady()
+				eventually(t, "retained message came", func() bool { return a.session.Stats().Received == 1 })
+				settled(t, b, testClient)
+				if n := countKind(a.journal.all(), pipeline.EntryMessage); n != want {
+					t.Errorf("%d records, want %d", n, want)
+				}
+				a.stop()
+				j = j.reborn(0)
+			}
+		})
+	}
+}
+
+func TestRefusedSubscription(t *testing.T) {
+	for _, code := range []byte{0x80, 0} {
+		b := newBroker(t, rig.BrokerConfig{})
+		b.Refuse("secret/#", code)
+		a := startAgent(t, newMemJournal(), testConfig("mqtt://"+b.Addr(), 1, "t/#", "secret/#"), faults{})
+		eventually(t, "refusal is shown", func() bool { return a.session.Stats().State == "refused" })
+		if s := a.session.Stats(); !strings.Contains(s.Err, "secret/#") {
+			t.Errorf("problem is %q", s.Err)
+		}
+		publish(b, 1, "m1") // the other source goes on
+		a.waitMessages(1)
+		if n := a.session.Stats().Connects; n != 1 {
+			t.Errorf("%d connects: a refusal is no reason to connect again", n)
+		}
+		b.Refuse("secret/#", 0xff)
+		b.Drop(testClient)
+		a.waitReady()
+	}
+}
+
+func TestSubackLost(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{})
+	b.SwallowSuback(1)
+	c := testConfig("mqtt://"+b.Addr(), 1)
+	c.ConnectTimeout = 50 * time.Millisecond
+	a := startAgent(t, newMemJournal(), c, faults{})
+	a.waitReady()
+	if n := a.session.Stats().Connects; n < 2 {
+		t.Errorf("%d connects, want 2 or more", n)
+	}
+}
+
+func TestJournalFull(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{KeepDelivered: true})
+	a := startAgent(t, newMemJournal(), testConfig("mqtt://"+b.Addr(), 1), faults{})
+	a.waitReady()
+	publish(b, 1, "m1")
+	settled(t, b, testClient)
+	a.journal.mu.Lock()
+	a.journal.full = true // Append finds out first
+	a.journal.mu.Unlock()
+	publish(b, 1, "m2")
+	eventually(t, "clean disconnect", func() bool { return a.session.Stats().Full >= 1 && !b.Session(testClient).Connected })
+	if i := b.Session(testClient); !i.Known || len(i.Delivered) != 1 {
+		t.Errorf("broker: %+v", i)
+	}
+	a.journal.setFull(true)
+	publish(b, 1, "m3")
+	a.journal.setFull(false)
+	a.waitMessages(3)
+	settled(t, b, testClient)
+	if wrong := verdict([]string{"m1", "m2", "m3"}, payloadsOf(a.journal.all())); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+func TestJournalFailed(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{KeepDelivered: true})
+	a := startAgent(t, newMemJournal(), testConfig("mqtt://"+b.Addr(), 1), faults{})
+	a.waitReady()
+	a.journal.hold(true)
+	publish(b, 1, "m1")
+	a.waitMessages(1)
+	a.journal.die(pipeline.ErrJournalFailed)
+	if err := <-a.done; !errors.Is(err, pipeline.ErrJournalFailed) {
+		t.Errorf("Run returned %v", err)
+	}
+	a.done <- nil // for kill
+	if n := len(b.Session(testClient).Delivered); n != 0 {
+		t.Errorf("%d messages acknowledged by a journal that failed", n)
+	}
+}
+
+func TestStopCommitsAndAcknowledges(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{KeepDelivered: true})
+	a := startAgent(t, newMemJournal(), testConfig("mqtt://"+b.Addr(), 1), faults{})
+	a.waitReady()
+	publish(b, 1, "m1", "m2", "m3")
+	a.waitMessages(3)
+	a.stop()
+	eventually(t, "all acknowledged, session kept", func() bool {
+		i := b.Session(testClient)
+		return i.Known && !i.Connected && len(i.Delivered) == 3
+	})
+}
+
+func TestSilentBroker(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{})
+	c := testConfig("mqtt://"+b.Addr(), 1)
+	c.KeepAlive, c.PingTimeout = time.Second, 10*time.Millisecond
+	a := startAgent(t, newMemJournal(), c, faults{})
+	a.waitReady()
+	b.Silent(true)
+	eventually(t, "connected anew", func() bool { return a.session.Stats().Connects > 1 })
+	b.Silent(false)
+	a.waitReady()
+}
+
+func TestLimits(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{})
+	c := testConfig("mqtt://"+b.Addr(), 1)
+	c.Sources[0].MaxBytesPerDay = 5
+	c.Sources[0].MaxRate = 200
+	a := startAgent(t, newMemJournal(), c, faults{})
+	a.waitReady()
+	publish(b, 1, "m1", "m2", "m3", "m4")
+	settled(t, b, testClient)
+	if m, s := countKind(a.journal.all(), pipeline.EntryMessage), countKind(a.journal.all(), pipeline.EntryStub); m != 2 || s != 2 {
+		t.Errorf("%d messages and %d stubs, want 2 and 2", m, s)
+	}
+
+	now := time.Unix(0, 0)
+	l := newLimits(SourceConfig{MaxRate: 2, MaxBytesPerDay: 10}, now)
+	for i, want := range []time.Duration{0, 0, 500 * time.Millisecond, time.Second} {
+		if w := l.take(now); w != want {
+			t.Errorf("record %d waits %v, want %v", i, w, want)
+		}
+	}
+	if !l.spend(10, now) || l.spend(1, now.Add(day-1)) || !l.spend(10, now.Add(day)) {
+		t.Error("quota of a day")
+	}
+}
+
+// TestCarryOutlivesTrim: a duplicate is known though its record was recycled and the process started anew.
+func TestCarryOutlivesTrim(t *testing.T) {
+	for _, qos := range []byte{1, 2} {
+		b := newBroker(t, rig.BrokerConfig{})
+		j := newMemJournal()
+		c := testConfig("mqtt://"+b.Addr(), qos)
+		a := startAgent(t, j, c, faults{})
+		a.waitReady()
+		b.OnPacket(ignoreAcks)
+		publish(b, qos, "m1", "m2", "m3")
+		a.waitMessages(3)
+		for range 3 { // carried entries are carried again
+			if err := j.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := j.trim(a.session, j.Durable()+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := countKind(j.all(), pipeline.EntryMessage); n != 0 {
+			t.Fatalf("%d messages left after the trim", n)
+		}
+		a.kill()
+		eventually(t, "broker saw the end", func() bool { return !b.Session(testClient).Connected })
+		b.OnPacket(nil)
+		a = startAgent(t, j.reborn(0), c, faults{})
+		a.waitReady()
+		settled(t, b, testClient)
+		if n := countKind(a.journal.all(), pipeline.EntryMessage); n != 0 {
+			t.Errorf("QoS %d: %d messages ingested twice", qos, n)
+		}
+		if s := a.session.Stats(); s.SessionLost != 0 {
+			t.Errorf("QoS %d: the granted filters were not carried", qos)
+		}
+	}
+}
+
+func TestQueueHint(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{MaxQueued: 5})
+	c := testConfig("mqtt://"+b.Addr(), 1)
+	c.QueueHint = 5
+	j := newMemJournal()
+	a := startAgent(t, j, c, faults{})
+	a.waitReady()
+	a.stop()
+	eventually(t, "broker saw the end", func() bool { return !b.Session(testClient).Connected })
+	publish(b, 1, "m1", "m2", "m3", "m4", "m5", "m6")
+	a = startAgent(t, j.reborn(0), c, faults{})
+	a.waitMessages(5)
+	hint := burst{outage: time.Minute}
+	tp := a.session.current.Load()
+	a.session.look(tp, &hint)
+	a.session.look(tp, &hint)
+	if a.session.Stats().QueueHints == 0 {
+		t.Error("no warning though just the broker's queue came")
+	}
+}
+
+func TestPasswordAndTLS(t *testing.T) {
+	dir := t.TempDir()
+	ca, pair := selfSigned(t)
+	caFile, passwordFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "password")
+	for name, b := range map[string][]byte{caFile: ca, passwordFile: []byte("secret\n")} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBroker(t, rig.BrokerConfig{Listener: l})
+	c := testConfig("mqtts://"+b.Addr(), 2)
+	c.CAFile, c.Username, c.PasswordFile = caFile, "gw", passwordFile
+	if p, err := password(&c); p != "secret" || err != nil {
+		t.Errorf("password %q, %v", p, err)
+	}
+	a := startAgent(t, newMemJournal(), c, faults{})
+	a.waitReady()
+	publish(b, 2, "m1")
+	settled(t, b, testClient)
+	a.waitMessages(1)
+
+	c.CAFile = "" // the system's roots do not know it
+	c.ClientID = "gw-2"
+	stranger := startAgent(t, newMemJournal(), c, faults{})
+	eventually(t, "refusal of the certificate", func() bool { return strings.Contains(stranger.session.Stats().Err, "certificate") })
+}
+
+func selfSigned(t *testing.T) (ca []byte, pair tls.Certificate) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// TestWebsocket puts a bridge from websocket frames to TCP before the broker.
+func TestWebsocket(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{})
+	upgrader := websocket.Upgrader{Subprotocols: []string{"mqtt"}}
+	bridge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer ws.Close()
+		conn, err := net.Dial("tcp", b.Addr())
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		go func() { // ends with conn, which the other direction closes
+			defer ws.Close()
+			buf := make([]byte, 7) // frames cut packets anywhere
+			for {
+				n, err := conn.Read(buf)
+				if err != nil || ws.WriteMessage(websocket.BinaryMessage, buf[:n]) != nil {
+					return
+				}
+			}
+		}()
+		for {
+			_, data, err := ws.ReadMessage()
+			if err != nil {
+				return
+			}
+			if _, err := conn.Write(data); err != nil {
+				return
+			}
+		}
+	}))
+	defer bridge.Close()
+	a := startAgent(t, newMemJournal(), testConfig("ws://"+strings.TrimPrefix(bridge.URL, "http://")+"/mqtt", 1), faults{})
+	a.waitReady()
+	publish(b, 1, "m1", strings.Repeat("x", 100_000))
+	settled(t, b, testClient)
+	a.waitMessages(2)
+	a.stop()
+}
+
+// TestProxyResets breaks the line with RST again and again while messages flow from a real publisher.
+func TestProxyResets(t *testing.T) {
+	b := newBroker(t, rig.BrokerConfig{Window: 50})
+	proxy, err := rig.NewProxy(b.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	for _, qos := range []byte{1, 2} {
+		c := testConfig("mqtt://"+proxy.Addr(), qos, fmt.Sprintf("q%d/#", qos))
+		c.ClientID = fmt.Sprint("gw-q", qos)
+		a := startAgent(t, newMemJournal(), c, faults{})
+		a.waitReady()
+		p := rig.NewPublisher(rig.PublisherConfig{Addr: b.Addr(), ClientID: fmt.Sprint("pub", qos), QoS: qos, Window: 40})
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		var want []string
+		for i := range 2000 {
+			want = append(want, fmt.Sprint("m", i))
+			if err := p.Publish(ctx, fmt.Sprintf("q%d/1", qos), false, []byte(want[i])); err != nil {
+				t.Fatal(err)
+			}
+			if i%200 == 100 {
+				proxy.Reset()
+			}
+		}
+		if err := p.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		p.Close()
+		a.waitMessages(len(want))
+		settled(t, b, c.ClientID)
+		if wrong := verdict(want, payloadsOf(a.journal.all())); wrong != "" {
+			t.Errorf("QoS %d: %s", qos, wrong)
+		}
+		a.stop()
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for name, change := range map[string]func(*SessionConfig){
+		"client_id":       func(c *SessionConfig) { c.ClientID = "" },
+		"allow_plaintext": func(c *SessionConfig) { c.URL = "mqtt://broker.example:1883" },
+		"scheme":          func(c *SessionConfig) { c.URL = "http://127.0.0.1" },
+		"overlaps": func(c *SessionConfig) {
+			c.Sources = append(c.Sources, SourceConfig{Name: "x", Filter: "t/+", Retained: RetainedIgnore, MaxMessage: 1})
+		},
+		"dedup_window": func(c *SessionConfig) { c.DedupWindow = 40000 },
+		"username":     func(c *SessionConfig) { c.PasswordFile = "p" },
+		"qos":          func(c *SessionConfig) { c.Sources[0].QoS = 3 },
+	} {
+		c := testConfig("mqtt://127.0.0.1:1", 1)
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		change(&c)
+		if err := c.Validate(); err == nil || !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"a/#", "a", true}, {"a/+", "a/b", true}, {"a/+", "b/+", false}, {"#", "$SYS/#", false}, {"+/b", "a/+", true},
+		{"a/b/#", "a/+", true}, {"a/b/c/#", "a/+", false}, {"a/+/#", "a/b", true}, {"$share/g/a/#", "a/1", true}, {"a", "a/b", false}, {"$SYS/#", "$SYS/a", true},
+	} {
+		if Overlap(c.a, c.b) != c.want || Overlap(c.b, c.a) != c.want {
+			t.Errorf("Overlap(%q, %q) is not %v", c.a, c.b, c.want)
+		}
+	}
+}
+
+func TestMachine(t *testing.T) {
+	run := func(m machine, events ...event) (machine, action) {
+		var do action
+		for _, e := range events {
+			m, do = next(m, e)
+		}
+		return m, do
+	}
+	ready, _ := run(machine{}, evConnect, evFresh, evGranted)
+	if ready.phase != phaseReady || !ready.known {
+		t.Fatalf("first connect: %+v", ready)
+	}
+	for _, c := range []struct {
+		name   string
+		from   machine
+		events []event
+		phase  phase
+		do     action
+	}{
+		{"line drop", ready, []event{evLost, evConnect, evPresent}, phaseReady, 0},
+		{"CONNECT without answer", ready, []event{evLost, evConnect, evLost, evConnect, evPresent}, phaseSweeping, actPing},
+		{"session gone", ready, []event{evLost, evConnect, evFresh}, phaseSubscribing, actVoid | actSubscribe},
+		{"new process", machine{granted: true}, []event{evConnect, evPresent}, phaseSweeping, actPing},
+		{"swept", machine{granted: true}, []event{evConnect, evPresent, evPong}, phaseSubscribing, actForget | actSubscribe},
+		{"lost before SUBACK", machine{}, []event{evConnect, evFresh, evLost, evConnect, evPresent}, phaseSweeping, actPing},
+		{"refused, line drop", ready, []event{evLost, evConnect, evFresh, evRefused, evLost, evConnect, evPresent}, phaseSweeping, actPing},
+		{"paho's own ping", ready, []event{evPong}, phaseReady, 0},
+	} {
+		if m, do := run(c.from, c.events...); m.phase != c.phase || do != c.do {
+			t.Errorf("%s: %v, action %b; want %v, %b", c.name, m.phase, do, c.phase, c.do)
+		}
+	}
+}
