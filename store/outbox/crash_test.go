@@ -13,7 +13,7 @@ func TestRule09_Rule10_CrashAnywhere(t *testing.T) {
 	base := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", base)
 	crashes := 0
-	for i := range uint64(1200) {
+	for i := range uint64(800) {
 		w := newWorld(base+i, i%4 == 0, faults{})
 		if err := w.run(120); err != nil {
 			t.Fatalf("seed %d nondet %v: %v", base+i, w.nondet, err)

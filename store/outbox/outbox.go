@@ -28,7 +28,7 @@ type Options struct {
 	// Stamp gives the agent's time for frames and TTL.
 	Stamp  func() pipeline.Stamp
 	Logger *slog.Logger
-	// Divergence is called when a replayed result differs from what upstream holds under its number. nil: only counted.
+	// Divergence is called when a replayed result differs from what upstream holds under its number. nil: it is logged. It must not call the outbox.
 	Divergence func(sink string, seq, held, made uint64)
 }
 

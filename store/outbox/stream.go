@@ -172,10 +172,11 @@ func (s *Stream) compare(seq, held, made uint64) {
 		return
 	}
 	s.stats.Divergences++
-	s.o.logger.Error("replayed result differs from what upstream holds", "sink", s.uid, "seq", seq)
 	if s.o.diverge != nil {
 		s.o.diverge(s.uid, seq, held, made)
+		return
 	}
+	s.o.logger.Error("replayed result differs from what upstream holds", "sink", s.uid, "seq", seq)
 }
 
 func (s *Stream) spareResults() []pipeline.Result {
