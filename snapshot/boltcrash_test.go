@@ -154,7 +154,7 @@ func runBoltStates(t *testing.T, rec *boltRecorder, y *story, limit int) (states
 	seen := map[[32]byte]bool{}
 	n := 0
 	rec.states(func(op int, img []byte) {
-		if n++; len(failures) >= limit || testing.Short() && n%8 != 0 {
+		if n++; len(failures) >= limit || limit > 1 && testing.Short() && n%8 != 0 {
 			return
 		}
 		f := y.when(op)

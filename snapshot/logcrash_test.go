@@ -15,7 +15,7 @@ type logCrash struct {
 	t        *testing.T
 	mem      *disktest.Mem
 	y        *story
-	stop     int // so many failures end it
+	stop     int // so many failures end it; 1: a planted fault, every operation is judged
 	mu       sync.Mutex
 	crasher  disktest.Crasher
 	ops      int
@@ -28,7 +28,7 @@ func (c *logCrash) op(op string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ops++
-	if len(c.failures) >= c.stop || testing.Short() && c.ops%8 != 0 {
+	if len(c.failures) >= c.stop || c.stop > 1 && testing.Short() && c.ops%8 != 0 {
 		return
 	}
 	n := c.y.when(math.MaxInt) // before the image is taken: a promise made meanwhile is not asked for
