@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func testConfig(url string, qos uint8, filters ...string) SessionConfig {
 func startAgent(t *testing.T, j *memJournal, c SessionConfig, fault faults) *agent {
 	t.Helper()
 	a := &agent{t: t, journal: j, done: make(chan error, 1)}
-	s, err := NewSession(c, j, slog.New(slog.NewTextHandler(io.Discard, nil)), Hooks{})
+	s, err := NewSession(c, j, slog.New(slog.NewTextHandler(testLog(t), nil)), Hooks{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,4 +148,28 @@ func ignoreAcks(_ string, p packets.ControlPacket) bool {
 		return false
 	}
 	return true
+}
+
+// testLog shows the session's log when the test fails.
+func testLog(t *testing.T) io.Writer {
+	buf := new(lockedBuffer)
+	t.Cleanup(func() {
+		if t.Failed() {
+			buf.mu.Lock()
+			defer buf.mu.Unlock()
+			t.Log("session log:\n" + buf.text.String())
+		}
+	})
+	return buf
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
 }

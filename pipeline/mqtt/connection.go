@@ -132,6 +132,9 @@ func (noStore) Reset()                            {}
 
 // serve works a connection until it is lost, the journal is full, or Run is to end.
 func (s *Session) serve(ctx context.Context, t *tap, client paho.Client, lost <-chan struct{}) (full bool, err error) {
+	if s.phase() == phaseReady { // session_present=1, and known
+		s.ready()
+	}
 	if err := s.proceed(ctx, t, client); err != nil {
 		return s.giveUp(ctx, t, err)
 	}
@@ -168,15 +171,12 @@ func (s *Session) serve(ctx context.Context, t *tap, client paho.Client, lost <-
 	}
 }
 
-// proceed does what the state machine waits for: SUBSCRIBE, or nothing.
+// proceed subscribes when the state machine waits for that.
 func (s *Session) proceed(ctx context.Context, t *tap, client paho.Client) error {
-	switch s.phase() {
-	case phaseSubscribing:
-		return s.subscribe(ctx, t, client)
-	case phaseReady:
-		s.ready()
+	if s.phase() != phaseSubscribing {
+		return nil
 	}
-	return nil
+	return s.subscribe(ctx, t, client)
 }
 
 // giveUp ends a connection whose subscribing failed: in order when we are the ones who leave.
@@ -290,20 +290,22 @@ func ask[T paho.Token](ctx context.Context, s *Session, t *tap, request func() T
 	})
 	timer := time.NewTimer(s.config.ConnectTimeout)
 	defer timer.Stop()
-	select {
-	case token = <-made:
-		return token, token.Error()
-	case e := <-t.events:
-		if e == tapFull {
-			return token, pipeline.ErrJournalFull
+	for {
+		select {
+		case token = <-made:
+			return token, token.Error()
+		case e := <-t.events:
+			if e == tapFull {
+				return token, pipeline.ErrJournalFull
+			}
+			// tapSwept: the sweep had ended before anybody listened, and is why we are here.
+		case <-timer.C:
+			return token, fmt.Errorf("wait %v for the answer: %w", s.config.ConnectTimeout, ErrDead)
+		case <-t.done:
+			return token, errConnectionLost
+		case <-ctx.Done():
+			return token, ctx.Err()
 		}
-		return token, fmt.Errorf("BUG: tap event %d while subscribing", e) // the sweep ends before SUBSCRIBE
-	case <-timer.C:
-		return token, fmt.Errorf("wait %v for the answer: %w", s.config.ConnectTimeout, ErrDead)
-	case <-t.done:
-		return token, errConnectionLost
-	case <-ctx.Done():
-		return token, ctx.Err()
 	}
 }
 

@@ -85,7 +85,14 @@ func reissue(t *testing.T, f faults, qos byte) string {
 	if f == (faults{}) && a.session.Stats().WentBack != 1 {
 		return fmt.Sprintf("broker went back %d times, want 1", a.session.Stats().WentBack)
 	}
-	return verdict(want, payloadsOf(a.journal.all()))
+	wrong := verdict(want, payloadsOf(a.journal.all()))
+	if wrong != "" && f == (faults{}) {
+		for _, e := range a.journal.all() {
+			t.Logf("%v kind %d id %d dup %v %q", e.Pos, e.Kind, e.PacketID, e.Dup, e.Payload)
+		}
+		t.Logf("%+v", a.session.Stats())
+	}
+	return wrong
 }
 
 func TestRule02_SequentialIDsMatchWhateverDUPSays(t *testing.T) {
