@@ -17,7 +17,6 @@ import (
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/deadletter"
 	"github.com/weirstream/weir/store/outbox"
-	"github.com/weirstream/weir/uplink"
 )
 
 // attempt is one run of a pipeline from restore to failure or stop: the parts joined together. Everything is opened
@@ -30,10 +29,12 @@ type attempt struct {
 	log         *slog.Logger
 	outbox      *outbox.Outbox
 	store       snapshot.Store
-	dead        *deadletter.Log
+	dead        *deadletter.Store
 	engine      *exec.Pipeline
 	coordinator *snapshot.Coordinator
 	links       []*link
+	generation  uint64 // of the sinks in this attempt
+	progress    progress
 	fallbacks   []snapshot.Fallback
 }
 
@@ -63,7 +64,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 // open recovers storage, restores the newest valid checkpoint and makes the parts. Nothing is read from the journal yet.
 func (a *attempt) open(ctx context.Context) error {
 	dir := filepath.Join(a.agent.pipelinesDir(), a.id.String())
-	if err := a.openStorage(dir); err != nil {
+	if err := a.openStorage(ctx, dir); err != nil {
 		return err
 	}
 	restored, err := a.restore(ctx)
@@ -71,6 +72,7 @@ func (a *attempt) open(ctx context.Context) error {
 		return err
 	}
 	marks, source := a.startMarks(restored)
+	a.generation = generationOf(marks)
 	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
 		return err
 	}
@@ -122,9 +124,18 @@ func (a *attempt) startMarks(r *snapshot.Restored) ([]pipeline.SinkMark, pipelin
 	return r.Manifest.Sinks, r.Source
 }
 
+// generationOf is that of the restored sinks; a new pipeline begins with 1.
+func generationOf(marks []pipeline.SinkMark) uint64 {
+	g := uint64(1)
+	for _, m := range marks {
+		g = max(g, m.Generation)
+	}
+	return g
+}
+
 // startPosition is where a pipeline without a checkpoint begins.
 func (a *attempt) startPosition() pipeline.Position {
-	if a.spec.Start == config.StartEarliest {
+	if a.spec.Start == "earliest" {
 		return a.agent.journal.First() - 1
 	}
 	return a.agent.journal.Last()
@@ -132,7 +143,7 @@ func (a *attempt) startPosition() pipeline.Position {
 
 func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
 	return exec.New(exec.Options{
-		Graph: a.graph, Restore: source, Start: start, Generation: 1,
+		Graph: a.graph, Restore: source, Start: start, Generation: a.generation,
 		Read: func(after pipeline.Position) (pipeline.BlockReader, error) { return a.agent.journal.Reader(after + 1) },
 		Sink: a.openSink,
 		Deliver: func(s pipeline.TaskSnapshot) {
@@ -146,9 +157,9 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, start pipeline.Position) (err error) {
 	inc := a.agent.incarnation()
 	a.coordinator, err = snapshot.NewCoordinator(snapshot.Options{
-		Config: a.spec.Checkpoint.Snapshot(),
+		Config: a.checkpointConfig(),
 		Identity: snapshot.Identity{
-			Pipeline: a.id, PlanHash: a.graph.Hash, Generation: 1, Behaviours: behaviours(a.graph),
+			Pipeline: a.id, PlanHash: a.graph.Hash, Generation: a.generation, Behaviours: behaviours(a.graph),
 			Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		},
 		Store: a.store, Engine: a.engine, Outbox: sealer{a.outbox}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
@@ -213,4 +224,12 @@ func (a *attempt) tell(what string, err error) {
 	}
 }
 
-var _ uplink.Queue = queue{}
+// pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.
+func (a *attempt) pushedBack() bool {
+	for _, l := range a.links {
+		if l.queue.Stats().Waiting > 0 {
+			return true
+		}
+	}
+	return false
+}

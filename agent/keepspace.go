@@ -23,7 +23,7 @@ func (a *Agent) keepSpace(ctx context.Context) error {
 		case <-timer.C:
 		}
 		holders := a.holders(moved, time.Now())
-		for _, name := range LetGo(a.journal.Stats().Full, holders, RetainFailedDefault) {
+		for _, name := range LetGo(a.journal.Stats().Log.Full, holders, RetainFailedDefault) {
 			a.log.Error("the journal is full and this pipeline makes no progress; it is let go and will report the records it missed",
 				"pipeline", name, "held_since_position", uint64(moved[name].position))
 			a.journal.Release(a.holderName(name))
@@ -41,8 +41,9 @@ type stall struct {
 }
 
 func (a *Agent) holders(moved map[string]stall, now time.Time) (list []Holder) {
+	held := a.journal.Stats().Holders
 	for i, s := range a.supervisors {
-		pos, held := a.journal.Retained(a.holderName(s.name))
+		pos, held := held[a.holderName(s.name)]
 		if !held {
 			continue
 		}

@@ -28,7 +28,7 @@ func (a *Agent) Status() api.Status {
 }
 
 func (a *Agent) journalStatus() api.JournalStatus {
-	st := a.journal.Stats()
+	st := a.journal.Stats().Log
 	j := api.JournalStatus{
 		First: uint64(a.journal.First()), Last: uint64(a.journal.Last()), Durable: uint64(a.journal.Durable()), Bytes: st.LiveBytes,
 		BytesMax: a.config.Journal.MaxBytes, Written: st.BytesWritten, Syncs: st.Syncs, Full: st.Full,

@@ -22,16 +22,17 @@ const (
 
 // baseWriter writes a base file (FORMAT.md) front to back into w.
 type baseWriter struct {
-	w       io.Writer
-	p       *packer
-	sum     hash.Hash
-	off     uint64
-	block   body
-	packed  []byte
-	index   []byte
-	blocks  uint64
-	last    uint64 // offset of the block before
-	entries uint64
+	w        io.Writer
+	p        *packer
+	sum      hash.Hash
+	off      uint64
+	block    body
+	packed   []byte
+	index    []byte
+	blocks   uint64
+	last     uint64 // offset of the block before
+	entries  uint64
+	unpacked uint64
 }
 
 func newBaseWriter(w io.Writer, p *packer, pipeline UUID, checkpoint, serial uint64) (*baseWriter, error) {
@@ -77,6 +78,7 @@ func (b *baseWriter) flush() error {
 	b.blocks++
 	b.last = b.off
 	b.packed = b.p.pack(b.packed[:0], b.block.buf)
+	b.unpacked += uint64(len(b.block.buf))
 	b.block.reset()
 	return b.put(b.packed)
 }

@@ -12,6 +12,8 @@ import (
 
 // Rebase implements Store: the merged blocks go in, a bounded transaction at a time; the head comes with the last.
 func (s *BoltStore) Rebase(ctx context.Context, m *Manifest) (BaseRef, error) {
+	s.merging.Lock()
+	defer s.merging.Unlock()
 	s.mu.Lock()
 	s.pinned, s.pinSerial = m, s.serial+1
 	s.mu.Unlock()

@@ -51,6 +51,8 @@ type BoltStore struct {
 	o    BoltOptions
 	pack *packer
 
+	merging sync.Mutex // held by Rebase; Close waits for it
+
 	mu        sync.Mutex
 	last      uint64
 	serial    uint64    // highest base number used
@@ -499,6 +501,8 @@ func (s *BoltStore) Stats() StoreStats {
 
 // Close implements Store.
 func (s *BoltStore) Close() error {
+	s.merging.Lock()
+	defer s.merging.Unlock()
 	s.pack.close()
 	return s.db.Close()
 }

@@ -62,6 +62,7 @@ func (c *Coordinator) manifest(id uint64, pos pipeline.Position) *Manifest {
 // inject starts the barrier that Next decided on.
 func (c *Coordinator) inject(ctx context.Context) {
 	c.records.Store(0)
+	c.lastErr = nil
 	clear(c.snaps)
 	c.now, c.next = c.next, nil
 	c.demanded = len(c.now) > 0

@@ -41,7 +41,7 @@ func newPlant() *plant {
 	return &plant{now: content{}, at: map[uint64]content{}, tables: []*testTable{
 		{"t1", "s1", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "acc", Version: 1})},
 		{"t1", "s1", state.New(state.Spec{Name: "late", Kind: state.Map, Type: "late", Version: 2, TTL: 5})},
-		{"t2", "s2", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "x", Version: 1, MaxKeys: 100})},
+		{"t2", "s2", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "x", Version: 1})},
 	}}
 }
 
@@ -53,6 +53,8 @@ func (p *plant) put(table int, key, sub, val string) {
 	if t.t.Spec().Kind != state.Map {
 		sub = ""
 	}
+	t.t.Lock()
+	defer t.t.Unlock()
 	if err := t.t.PutSub([]byte(key), []byte(sub), []byte(val)); err != nil {
 		panic(err)
 	}
@@ -66,7 +68,9 @@ func (p *plant) del(table int, key, sub string) {
 	if t.t.Spec().Kind != state.Map {
 		sub = ""
 	}
+	t.t.Lock()
 	t.t.DeleteSub([]byte(key), []byte(sub))
+	t.t.Unlock()
 	delete(p.now, contentKey(t.uid, t.t.Spec().Name, []byte(key), []byte(sub)))
 	p.pos++
 	p.seq++
@@ -80,7 +84,9 @@ func (p *plant) freeze(id uint64) []pipeline.TaskSnapshot {
 		s := pipeline.TaskSnapshot{Task: task, Barrier: b}
 		for _, t := range p.tables {
 			if t.task == task {
+				t.t.Lock()
 				s.Parts = append(s.Parts, pipeline.StatePart{UID: t.uid, Spec: t.t.Spec(), Frozen: t.t.Freeze()})
+				t.t.Unlock()
 			}
 		}
 		if task == "t2" {
@@ -103,6 +109,8 @@ func (p *plant) load(src pipeline.StateSource) (*plant, error) {
 	for _, t := range n.tables {
 		_, _, err := src.Entries(t.uid, t.t.Spec().Name, func(key, sub, val []byte) error {
 			n.now[contentKey(t.uid, t.t.Spec().Name, key, sub)] = string(val)
+			t.t.Lock()
+			defer t.t.Unlock()
 			return t.t.Load(key, sub, val)
 		})
 		if err != nil {
@@ -234,6 +242,12 @@ func (o *fakeOutbox) Seal(_ context.Context, b pipeline.Barrier) ([]OutboxRange,
 	return []OutboxRange{{UID: "out", Generation: 1, Confirmed: 2, Last: uint64(b.Position), Chain: 9}}, o.sealErr
 }
 
+func (o *fakeOutbox) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sealErr = err
+}
+
 func (o *fakeOutbox) Released(id uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -262,6 +276,12 @@ func (e *fakeEngine) Inject(_ context.Context, id uint64) error {
 		}
 	}
 	return nil
+}
+
+func (e *fakeEngine) set(hold func(s pipeline.TaskSnapshot) bool, fail error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hold, e.fail = hold, fail
 }
 
 // change runs f on the plant and reports the records to the coordinator.

@@ -39,7 +39,7 @@ type Store interface {
 	// the same chain; the store keeps it until then.
 	Rebase(ctx context.Context, m *Manifest) (BaseRef, error)
 	Stats() StoreStats
-	// Close waits for nothing but calls that run already.
+	// Close waits for a Rebase that runs. No other call may be under way or come later.
 	Close() error
 }
 

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,8 +15,9 @@ const (
 	runBytes = 1 << 20
 	// chunkBytes is the size at which a chunk is closed. A merge holds one chunk per run.
 	chunkBytes = 64 << 10
-	// entryBytesMax is what a key, subkey and value may have together. A chunk holds at least one entry.
-	entryBytesMax = 32 << 20
+	// entryBytesMax is what a key, subkey and value may have together. A chunk holds at least one entry and must fit a
+	// segment of the log.
+	entryBytesMax = 2 << 20
 )
 
 // runSink takes the chunks of sorted runs. index counts from 0 within a run.
@@ -26,10 +28,12 @@ type runSink interface {
 
 // sorter turns the unordered entries of a task's frozen tables into sorted runs in bounded memory.
 type sorter struct {
-	sink  runSink
-	buf   []byte
-	items []item
-	out   body
+	sink       runSink
+	runBytes   int // 0: the constant
+	chunkBytes int // 0: the constant
+	buf        []byte
+	items      []item
+	out        body
 }
 
 // item is an entry in sorter.buf: key, sub, val one after the other.
@@ -62,7 +66,7 @@ func (s *sorter) add(ctx context.Context, p *pipeline.StatePart, key, sub, val [
 	if deleted {
 		val = nil
 	}
-	if len(s.buf) > 0 && len(s.buf)+n > runBytes {
+	if len(s.items) > 0 && len(s.buf)+n > cmp.Or(s.runBytes, runBytes) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -105,7 +109,7 @@ func (s *sorter) flush() error {
 	s.out.reset()
 	for _, it := range s.items {
 		e := s.entry(it)
-		if len(s.out.buf) > 0 && len(s.out.buf)+it.key+it.sub+it.val > chunkBytes {
+		if len(s.out.buf) > 0 && len(s.out.buf)+it.key+it.sub+it.val > cmp.Or(s.chunkBytes, chunkBytes) {
 			if err := s.sink.chunk(index, &s.out); err != nil {
 				return err
 			}

@@ -49,24 +49,43 @@ func NewLimiter(bytesPerSecond int) *Limiter {
 	return &Limiter{rate: rate.NewLimiter(rate.Limit(bytesPerSecond), burst), burst: burst}
 }
 
-// Wait returns when n bytes may be sent. Between bursts a stream of higher priority overtakes.
+// Wait returns when n bytes may be sent. Between bursts a stream of higher priority overtakes; one of the same priority
+// waits until the whole batch may go.
 func (l *Limiter) Wait(ctx context.Context, n int, p Priority) error {
-	if l == nil {
+	if l == nil || n == 0 {
 		return nil
 	}
-	for n > 0 {
-		if err := l.turn(ctx, p); err != nil {
-			return err
-		}
-		take := min(n, l.burst)
-		err := l.rate.WaitN(ctx, take)
-		l.done()
-		if err != nil {
-			return err
-		}
-		n -= take
+	if err := l.turn(ctx, p); err != nil {
+		return err
 	}
-	return nil
+	for {
+		take := min(n, l.burst)
+		if err := l.rate.WaitN(ctx, take); err != nil {
+			l.done()
+			return err
+		}
+		if n -= take; n == 0 {
+			l.done()
+			return nil
+		}
+		if l.higherWaits(p) {
+			l.done()
+			if err := l.turn(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (l *Limiter) higherWaits(p Priority) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for q := p + 1; q < priorities; q++ {
+		if len(l.waiting[q]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // turn waits until no other stream holds the limiter and no higher one waits.

@@ -10,6 +10,7 @@ import (
 
 // Journal bounds the agent's journal.
 type Journal struct {
+	Pos           plan.Pos
 	MaxBytes      int64         // above it nothing is acknowledged until 20 % is free
 	ReserveBytes  int64         // of the disk that stays free
 	Linger        time.Duration // how long a commit waits for more messages
@@ -78,10 +79,10 @@ var fileKind = stringKind{textKind{what: "a path of a file"}}
 // wordKind is a free non-empty string.
 var wordKind = textKind{what: "a text"}
 
-var journalObject = &object[Journal]{what: "the journal", list: []*setting{
-	set("max_bytes", sizeKind{least: 8 << 20}, func(j *Journal) *int64 { return &j.MaxBytes },
+var journalObject = &object[Journal]{what: "the journal", place: func(j *Journal, at plan.Pos) { j.Pos = at }, list: []*setting{
+	set("max_bytes", sizeKind{least: 1 << 20, most: 16 << 40}, func(j *Journal) *int64 { return &j.MaxBytes },
 		"Largest size on disk. When it is reached the brokers get no acknowledgement and keep the messages, until 20 % is free.", byDefault("1GiB")),
-	set("reserve", sizeKind{}, func(j *Journal) *int64 { return &j.ReserveBytes },
+	set("reserve", sizeKind{most: 16 << 40}, func(j *Journal) *int64 { return &j.ReserveBytes },
 		"Space of the file system that the journal leaves free for checkpoints and others.", byDefault("64MiB")),
 	set("linger", durationKind{most: 10 * time.Second}, func(j *Journal) *time.Duration { return &j.Linger },
 		"How long a commit waits for more messages before it syncs. Longer: fewer flash writes, later acknowledgements.", byDefault("5ms")),

@@ -77,6 +77,8 @@ func (b *Broker) check(s Security, problems *plan.Problems) {
 	case err != nil:
 		problems.Add(b.URL.Pos, "", brokerSchemesAllowed, "%s is not a URL", quote(redact(b.URL.Value)))
 		return
+	case b.PasswordFile != "" && b.Username == "":
+		problems.Add(b.Pos, "", "give username as well", "broker %s has password_file without username", b.Name)
 	case u.User != nil:
 		problems.Add(b.URL.Pos, "", "use username and password_file", "the URL holds a user name or password")
 		return

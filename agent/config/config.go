@@ -105,7 +105,7 @@ func Load(file string) (*Config, error) {
 func Parse(file string, data []byte) (*Config, error) {
 	var problems plan.Problems
 	root := tree(file, data, &problems)
-	if root == nil {
+	if root == nil || root.shape == shapeRefused {
 		if len(problems) > 0 {
 			return nil, problems.Err()
 		}

@@ -189,13 +189,54 @@ func TestGatewayFromMachineID(t *testing.T) {
 	}
 }
 
-func TestOverlappingFilters(t *testing.T) {
-	for pair, want := range map[string]bool{
-		"a/+ a/b": true, "a/# a": true, "a/b a/c": false, "+/b a/+": true, "a/b/c a/b": false, "# x/y": true, "a/+/c a/b/#": true, "a/b a/b": true,
+// TestWhatTheSessionRefuses: what pipeline/mqtt and store/log would refuse at the start is refused when the config loads.
+func TestWhatTheSessionRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Replace(small, "sources: {", `sources: {t: {mqtt: {broker: plant, topic: "c/#"}}, `, 1): "overlap",
+		strings.Replace(small, `1883"}`, `1883", password_file: x}`, 1):                                 "username",
+		strings.Replace(small, "brokers: {", `brokers: {idle: {url: "tcp://127.0.0.1:1884"}, `, 1):      "no source reads",
+		small + "journal: {segment: 1MiB, max_bytes: 3MiB}\n":                                           "max_bytes",
+		small + "journal: {segment: 300001B}\n":                                                         "4096",
 	} {
-		a, b, _ := strings.Cut(pair, " ")
-		if overlapping(a, b) != want || overlapping(b, a) != want {
-			t.Errorf("%s: want %v", pair, want)
+		if _, err := Parse("weir.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	apart := strings.Replace(small, "sources: {", `sources: {t: {mqtt: {broker: plant, topic: "d/#"}}, `, 1)
+	if c := mustParse(t, apart); len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0].String(), "read by no pipeline") {
+		t.Errorf("%v", c.Warnings)
+	}
+}
+
+// TestFileForReplay: brokers may be missing where nothing is run.
+func TestFileForReplay(t *testing.T) {
+	c := mustParse(t, strings.Replace(small, `brokers: {plant: {url: "tcp://127.0.0.1:1883"}}`, "", 1))
+	if missing := c.MissingBrokers(); len(missing) != 1 || missing[0].Pos.Line != 3 {
+		t.Errorf("%v", missing)
+	}
+	if missing := mustParse(t, small).MissingBrokers(); missing != nil {
+		t.Errorf("%v", missing)
+	}
+}
+
+// TestHostileFiles: what would take the YAML parser's stack or minutes is refused before it.
+func TestHostileFiles(t *testing.T) {
+	deep := &strings.Builder{}
+	for i := range 200 {
+		deep.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"brackets":   {strings.Repeat("[", 1<<17), "nested too deep"},
+		"braces":     {strings.Repeat("{a: ", 1<<15), "nested too deep"},
+		"dashes":     {strings.Repeat("- ", 1<<17), "nested too deep"},
+		"indent":     {deep.String(), "nested too deep"},
+		"lines":      {strings.Repeat("a: b\n", 1<<16), "lines"},
+		"bytes":      {"# " + strings.Repeat("x", 1<<20), "bytes"},
+		"encoding":   {"gateway: a\nstate_dir: \xff", "weir.yaml:2:12: the file is not valid UTF-8"},
+		"never ends": {`a: "` + strings.Repeat(`\n`, 1<<10), "not valid YAML"},
+	} {
+		if _, err := Parse("weir.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 4000 {
+			t.Errorf("%s: %.200v", name, err)
 		}
 	}
 }
@@ -220,9 +261,9 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("config %v, error %v", c != nil, err)
 		}
 		if err != nil {
-			for line := range strings.Lines(err.Error()) {
-				if strings.TrimSpace(line) == "" {
-					t.Fatalf("an empty line in %q", err)
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if !strings.HasPrefix(line, "f.yaml:") || plan.Printable(line) != line {
+					t.Fatalf("a bad line in %q", err)
 				}
 			}
 			return
@@ -234,4 +275,19 @@ func FuzzParse(f *testing.F) {
 			plan.Explain(&p.Spec, p.Graph)
 		}
 	})
+}
+
+// TestCheckpointSettingsFit: whatever the file accepts, the coordinator accepts.
+func TestCheckpointSettingsFit(t *testing.T) {
+	for _, settings := range []string{"{}", "{interval: 10ms, timeout: 100ms, retained: 1, tolerable_failures: 0, alarm_after: 1, idle_interval: 10ms, rebase_ratio: 1}",
+		"{interval: 30d, every_records: 5, timeout: 1d, min_pause: 1d, retained: 100, mode: at-least-once, rebase_ratio: 100}"} {
+		c := mustParse(t, small+"    checkpoint: "+settings+"\n")
+		if err := c.Pipelines[0].Checkpoint.Snapshot().Validate(); err != nil {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+	c := mustParse(t, small+"    checkpoint: {interval: 3s, every_records: 7}\n")
+	if s := c.Pipelines[0].Checkpoint.Snapshot(); s.Interval != 3*time.Second || s.EveryRecords != 7 || s.Retained != 3 {
+		t.Errorf("%+v", s)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/snapshot"
 )
 
 // Checkpoint are the settings of a pipeline's checkpoints; names and defaults are Flink's where it has them.
@@ -186,4 +187,13 @@ func (p *Pipeline) complete(c *Config) {
 			completeFile(s.File, c.Security.FileRoot.Value)
 		}
 	}
+}
+
+// Snapshot gives the settings to the coordinator. Store and Dir choose the store beside it.
+func (c Checkpoint) Snapshot() snapshot.Config {
+	s := snapshot.Default()
+	s.Interval, s.EveryRecords, s.Timeout, s.MinPause = c.Interval, uint64(c.EveryRecords), c.Timeout, c.MinPause
+	s.MaxConcurrent, s.TolerableFailures, s.AlarmAfter, s.IdleInterval = c.MaxConcurrent, c.TolerableFailures, c.AlarmAfter, c.IdleInterval
+	s.Retained, s.Mode, s.RebaseRatio = c.Retained, snapshot.Mode(c.Mode), c.RebaseRatio
+	return s
 }

@@ -10,7 +10,7 @@ import (
 func Schema() []byte {
 	s := top.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["$id"] = "https://weirstream.dev/schema/weir.json"
+	s["$id"] = "https://github.com/weirstream/weir/schema/weir.json"
 	s["title"] = "weir configuration"
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -207,7 +207,7 @@ func (o *object[T]) entry(r *reader, e entry, into *T, have map[string]*node, me
 			"unknown setting %s in %s", quote(e.key.text), o.what)
 		return
 	}
-	if o.once(r, s.key, e, have) {
+	if o.once(r, s.key, e, have) && e.value.shape != shapeRefused {
 		s.read(r, e.value, into)
 	}
 }
@@ -304,6 +304,9 @@ func (m named[T]) read(r *reader, n *node, into *[]*T) {
 		have[name] = e.key.pos.Line
 		if reason := plan.CheckName(name, m.dots); reason != "" {
 			r.problems.Add(e.key.pos, "", plan.NameAllowed, "%s %s: %s", bare(m.of.what), quote(name), reason)
+		}
+		if e.value.shape == shapeRefused {
+			continue
 		}
 		v := new(T)
 		*m.name(v) = e.key.toText()

@@ -120,7 +120,9 @@ func pairs(r *reader, n *node, label, what string) []entry {
 			continue
 		}
 		lines[e.key.text] = e.key.pos.Line
-		out = append(out, e)
+		if e.value.shape != shapeRefused {
+			out = append(out, e)
+		}
 	}
 	return out
 }
@@ -180,20 +182,4 @@ func (advanceKind) read(r *reader, n *node, into *bool) {
 	var word string
 	choiceKind{words: []string{"hold", "advance"}}.read(r, n, &word)
 	*into = word == "advance"
-}
-
-// overlapping finds two filters of which one matches what the other matches; it is exact for what filters can say.
-func overlapping(a, b string) bool {
-	x, y := strings.Split(a, "/"), strings.Split(b, "/")
-	for i := range max(len(x), len(y)) {
-		switch {
-		case i < len(x) && x[i] == "#", i < len(y) && y[i] == "#":
-			return true
-		case i >= len(x), i >= len(y):
-			return false
-		case x[i] != y[i] && x[i] != "+" && y[i] != "+":
-			return false
-		}
-	}
-	return true
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +17,7 @@ import (
 // Limits of a config file: above them it is refused before the YAML parser sees it.
 const (
 	fileBytesMax = 1 << 20
+	linesMax     = 20000 // the parser's time grows with the square of a mapping's length: this many take some seconds
 	depthMax     = 64
 )
 
@@ -27,6 +29,7 @@ const (
 	shapeScalar
 	shapeMapping
 	shapeList
+	shapeRefused // its problem is noted: nobody reads it
 )
 
 // scalar is what YAML takes a plain scalar for.
@@ -100,6 +103,9 @@ func tree(file string, data []byte, problems *plan.Problems) (root *node) {
 	case !utf8.Valid(data):
 		problems.Add(invalidUTF8(file, data), "", "", "the file is not valid UTF-8 here")
 		return nil
+	case bytes.Count(data, []byte("\n")) > linesMax:
+		problems.Add(at, "", fmt.Sprintf("at most %d lines are read", linesMax), "the file has %d lines", bytes.Count(data, []byte("\n")))
+		return nil
 	case tooDeep(data):
 		problems.Add(at, "", fmt.Sprintf("at most %d levels are read", depthMax), "the file is nested too deep")
 		return nil
@@ -107,7 +113,7 @@ func tree(file string, data []byte, problems *plan.Problems) (root *node) {
 	defer func() { // the YAML parser is not ours
 		if r := recover(); r != nil {
 			root = nil
-			problems.Add(at, "", "", "the file is not valid YAML: %v", r)
+			problems.Add(at, "", "", "the file is not valid YAML: %s", oneLine(fmt.Sprint(r)))
 		}
 	}()
 	parsed, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
@@ -144,23 +150,22 @@ func invalidUTF8(file string, data []byte) plan.Pos {
 	return at
 }
 
-// tooDeep bounds the recursion of the YAML parser: flow brackets, indentation and "- - -" of one line.
+// tooDeep bounds the recursion of the YAML parser: brackets and the "- - -" of one line. Depth by indentation is bounded by
+// the lines; the walk refuses it.
 func tooDeep(data []byte) bool {
 	flow := 0
 	for line := range strings.Lines(string(data)) {
-		dashes := 0
+		if marks := line[:len(line)-len(strings.TrimLeft(line, " -?"))]; strings.Count(marks, "-")+strings.Count(marks, "?") > depthMax {
+			return true
+		}
 		for i := range len(line) {
 			switch line[i] {
 			case '[', '{':
 				flow++
 			case ']', '}':
 				flow = max(0, flow-1)
-			case '-', '?', ':':
-				if i+1 < len(line) && line[i+1] == ' ' {
-					dashes++
-				}
 			}
-			if flow > depthMax || dashes > 4*depthMax {
+			if flow > depthMax {
 				return true
 			}
 		}
@@ -175,15 +180,27 @@ func syntaxProblem(file string, err error) plan.Problem {
 		GetToken() *token.Token
 	}
 	if errors.As(err, &located) {
-		p.Found = "the file is not valid YAML: " + located.GetMessage()
+		p.Found = "the file is not valid YAML: " + oneLine(located.GetMessage())
+		if strings.HasPrefix(located.GetMessage(), "invalid header option") {
+			p.Allowed = `text that begins with > or | stands in quotes: "> 8"`
+		}
 		if tk := located.GetToken(); tk != nil && tk.Position != nil {
 			p.Pos.Line, p.Pos.Column = tk.Position.Line, tk.Position.Column
 		}
 		return p
 	}
 	first, _, _ := strings.Cut(err.Error(), "\n")
-	p.Found = "the file is not valid YAML: " + first
+	p.Found = "the file is not valid YAML: " + oneLine(first)
 	return p
+}
+
+// oneLine makes text of the YAML parser, which repeats the file, fit for a line of a terminal.
+func oneLine(text string) string {
+	clean := plan.Printable(text)
+	if r := []rune(clean); len(r) > 2*quoteRunesMax {
+		clean = string(r[:2*quoteRunesMax]) + "…"
+	}
+	return clean
 }
 
 type walker struct {
@@ -206,15 +223,15 @@ func (w *walker) pos(n ast.Node) plan.Pos {
 }
 
 func (w *walker) refuse(n ast.Node, what string) *node {
-	w.problems.Add(w.pos(n), "", "write the value out", "%s are not supported", what)
-	return nil
+	w.problems.Add(w.pos(n), "", "write the value out; quote text that begins with ! & * or %", "%s are not supported", what)
+	return &node{pos: w.pos(n), shape: shapeRefused}
 }
 
-// node converts; nil for what was refused (its problem is noted).
+// node converts; what cannot be converted becomes shapeRefused, its problem noted. nil stays nil.
 func (w *walker) node(n ast.Node, depth int) *node {
 	if depth > depthMax {
 		w.problems.Add(w.pos(n), "", fmt.Sprintf("at most %d levels are read", depthMax), "the file is nested too deep")
-		return nil
+		return &node{pos: w.pos(n), shape: shapeRefused}
 	}
 	switch n := n.(type) {
 	case nil:
@@ -244,7 +261,7 @@ func (w *walker) node(n ast.Node, depth int) *node {
 	case *ast.SequenceNode:
 		out := &node{pos: w.pos(n), shape: shapeList}
 		for _, v := range n.Values {
-			if item := w.node(v, depth+1); item != nil {
+			if item := w.node(v, depth+1); item != nil && item.shape != shapeRefused {
 				out.items = append(out.items, item)
 			}
 		}
@@ -289,7 +306,7 @@ func (w *walker) mapping(of ast.Node, values []*ast.MappingValueNode, depth int)
 			keyNode = k.Value
 		}
 		key := w.node(keyNode, depth+1)
-		if key == nil {
+		if key == nil || key.shape == shapeRefused {
 			continue
 		}
 		if key.shape == shapeMapping || key.shape == shapeList {
@@ -298,9 +315,6 @@ func (w *walker) mapping(of ast.Node, values []*ast.MappingValueNode, depth int)
 		}
 		value := w.node(v.Value, depth+1)
 		if value == nil {
-			if v.Value != nil {
-				continue
-			}
 			value = &node{pos: key.pos, shape: shapeNull}
 		}
 		out.entries = append(out.entries, entry{key: key, value: value})

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/weirstream/weir/pipeline/mqtt"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/suggest"
 )
@@ -26,6 +28,8 @@ func (c *Config) Validate() plan.Problems {
 		clients[id] = b
 	}
 	c.checkSources(&problems)
+	c.checkBrokers(&problems)
+	c.checkJournal(&problems)
 	c.checkPaths(&problems)
 	c.checkCentral(&problems)
 	c.checkListeners(&problems)
@@ -38,6 +42,37 @@ func (c *Config) Validate() plan.Problems {
 		problems = append(problems, found...)
 		c.Warnings = append(c.Warnings, warnings...)
 		p.Graph = graph
+	}
+	c.warnUnused()
+	return problems
+}
+
+// warnUnused tells of sources that nobody reads: their messages wear the flash all the same.
+func (c *Config) warnUnused() {
+	read := map[string]bool{}
+	for _, p := range c.Pipelines {
+		if p.Graph == nil {
+			return
+		}
+		for _, s := range p.Graph.Sources {
+			read[s.Name] = true
+		}
+	}
+	for _, s := range c.Sources {
+		if !read[s.Name.Value] {
+			c.Warnings.Add(s.Name.Pos, "", "", "source %s is read by no pipeline; its messages are kept in the journal all the same", s.Name)
+		}
+	}
+}
+
+// MissingBrokers tells which sources name a broker in a file that defines none: such a file is good for `weir replay`, but
+// not for `weir run`.
+func (c *Config) MissingBrokers() plan.Problems {
+	var problems plan.Problems
+	for _, s := range c.Sources {
+		if c.Broker(s.Broker.Value) == nil {
+			problems.Add(s.Broker.Pos, "", "the section brokers defines it; only weir replay goes without", "broker %s is not defined", quote(s.Broker.Value))
+		}
 	}
 	return problems
 }
@@ -54,14 +89,47 @@ func (c *Config) checkSources(problems *plan.Problems) {
 		if s.QoS == 0 && s.Topic.Value != "" {
 			c.Warnings.Add(s.Topic.Pos, "", "use qos 1 or 2", "source %s subscribes with QoS 0: at most once, messages may be lost", s.Name.Value)
 		}
+		if s.Retained == "include" {
+			c.Warnings.Add(s.Topic.Pos, "", "", "source %s takes retained messages: they are read again after every restart", s.Name)
+		}
 		if strings.HasPrefix(s.Filter, "$share/") {
 			c.Warnings.Add(s.Topic.Pos, "", "", "source %s is a shared subscription: the broker may give messages of a lost session to another member", s.Name.Value)
 		}
 		for _, other := range c.Sources[:i] {
-			if other.Broker.Value == s.Broker.Value && other.Filter != "" && s.Filter != "" && overlapping(other.Filter, s.Filter) {
-				c.Warnings.Add(s.Topic.Pos, "", "", "the topics of sources %s and %s overlap: a broker may deliver a message once for both, it then belongs to the first", other.Name.Value, s.Name.Value)
+			if other.Broker.Value == s.Broker.Value && other.Filter != "" && s.Filter != "" && mqtt.Overlap(other.Filter, s.Filter) {
+				problems.Add(s.Topic.Pos, "", "join them, or read one through a broker entry with a client_id of its own",
+					"the topics of sources %s and %s overlap: brokers differ in how often they deliver then", other.Name, s.Name)
 			}
 		}
+	}
+}
+
+// checkBrokers finds sessions that nobody needs; they would only collect messages at the broker.
+func (c *Config) checkBrokers(problems *plan.Problems) {
+	used := map[string]bool{}
+	for _, s := range c.Sources {
+		used[s.Broker.Value] = true
+		if c.Broker(s.Broker.Value) == nil {
+			return // said; it may have been meant
+		}
+	}
+	for _, b := range c.Brokers {
+		if !used[b.Name.Value] {
+			problems.Add(b.Name.Pos, "", "a source names its broker in mqtt.broker", "no source reads from broker %s", b.Name)
+		}
+	}
+}
+
+// pageBytes divides a segment.
+const pageBytes = 4096
+
+func (c *Config) checkJournal(problems *plan.Problems) {
+	j := c.Journal
+	if j.SegmentBytes%pageBytes != 0 {
+		problems.Add(j.Pos, "", fmt.Sprintf("a multiple of %d bytes", pageBytes), "journal.segment is %d bytes", j.SegmentBytes)
+	}
+	if j.MaxBytes < 4*j.SegmentBytes {
+		problems.Add(j.Pos, "", "max_bytes holds at least 4 segments", "journal.max_bytes is %s, journal.segment %s", FormatSize(j.MaxBytes), FormatSize(j.SegmentBytes))
 	}
 }
 

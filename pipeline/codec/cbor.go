@@ -42,6 +42,11 @@ func NewCBOR(fields []Field, whole int, l Limits) Decoder {
 }
 
 func (d *cborDecoder) Decode(payload []byte, slots []pipeline.Value) error {
+	if libraryCutsLengths {
+		if at, found := lengthBeyond31Bits(payload); found {
+			return &Error{Reason: "a length is too large", Offset: at}
+		}
+	}
 	if err := d.limits.Wellformed(payload); err != nil {
 		return wellformedError(err)
 	}

@@ -159,3 +159,27 @@ func TestCBORIntegersProperty(t *testing.T) {
 		}
 	})
 }
+
+// TestCBORLengthBeyond31Bits is what 32-bit boards rely on: the library alone accepts a length of 2^32 as 0.
+func TestCBORLengthBeyond31Bits(t *testing.T) {
+	for doc, want := range map[string]int{
+		"9b 0000000100000000":          0,
+		"82 01 bb 0000000100000001 00": 2,
+		"61 61 5b 8000000000000000":    2,
+		"7a 80000000":                  0,
+		"1b ffffffffffffffff":          -1,
+		"82 61 9b 80":                  -1, // 9b inside of a text
+		"9f fb 9b9b9b9b9b9b9b9b ff":    -1,
+		"c2 48 bbbbbbbbbbbbbbbb":       -1,
+		"9b 00":                        -1,
+		"":                             -1,
+	} {
+		at, found := lengthBeyond31Bits(unhex(t, doc))
+		if found != (want >= 0) || found && at != want {
+			t.Errorf("%s: %d, %v, want %d", doc, at, found, want)
+		}
+	}
+	if err := NewCBOR(nil, -1, Default()).Decode(unhex(t, "9b 0000000100000000"), nil); err == nil {
+		t.Error("an array of 2^32 elements without any is accepted")
+	}
+}

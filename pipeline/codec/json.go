@@ -265,6 +265,15 @@ func (d *jsonDecoder) storeText(i, end int, escaped bool, n *node) int {
 
 // number scans and, when wanted, stores the number at i.
 func (d *jsonDecoder) number(i int, n *node) int {
+	if v, end := shortInteger(d.src, i); end > 0 {
+		if n == nil || len(n.targets) == 0 {
+			return end
+		}
+		if len(n.targets) == 1 && (n.targets[0].kind == pipeline.Null || n.targets[0].kind == pipeline.Int) {
+			d.slots[n.targets[0].slot] = v
+			return end
+		}
+	}
 	num, end, bad := scanNumber(d.src, i)
 	if bad != "" {
 		return d.fail(end, bad)

@@ -49,6 +49,28 @@ func scanNumber(src []byte, i int) (n number, end int, bad string) {
 	return n, i, ""
 }
 
+// shortInteger reads the numbers that are most: up to 18 digits, no fraction, no exponent. end is 0 for all others.
+func shortInteger(src []byte, i int) (v pipeline.Value, end int) {
+	negative := src[i] == '-'
+	if negative {
+		i++
+	}
+	start := i
+	var m int64
+	for i < len(src) && src[i]-'0' <= 9 {
+		m = m*10 + int64(src[i]-'0')
+		i++
+	}
+	n := i - start
+	if n == 0 || n > 18 || n > 1 && src[start] == '0' || i < len(src) && (src[i] == '.' || src[i]|0x20 == 'e') {
+		return v, 0
+	}
+	if negative {
+		m = -m
+	}
+	return pipeline.IntValue(m), i
+}
+
 // digits adds digits to the mantissa. 19 digits always fit.
 func (n *number) digits(src []byte, i int, fraction bool) int {
 	const room = (math.MaxUint64 - 9) / 10

@@ -84,8 +84,8 @@ func replace(a, before, after value) value {
 	case before.Str == "":
 		return pipeline.ErrorValue("replace: the text to replace is empty")
 	}
-	grown := strings.Count(a.Str, before.Str) * (len(after.Str) - len(before.Str))
-	if grown > 0 && len(a.Str)+grown > TextBytesMax {
+	grown := int64(strings.Count(a.Str, before.Str)) * int64(len(after.Str)-len(before.Str))
+	if grown > 0 && int64(len(a.Str))+grown > TextBytesMax {
 		return pipeline.ErrorValue(reasonText)
 	}
 	return pipeline.StringValue(strings.ReplaceAll(a.Str, before.Str, after.Str))

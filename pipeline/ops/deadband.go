@@ -44,8 +44,8 @@ type Deadband struct {
 // NewDeadband makes a deadband from a valid config.
 func NewDeadband(c DeadbandConfig) *Deadband { return &Deadband{c: c} }
 
-// deadbandBytes: kind, number, elapsed ns when it passed (FORMAT.md).
-const deadbandBytes = 1 + 8 + 8
+// deadbandBytes: kind and number (FORMAT.md).
+const deadbandBytes = 1 + 8
 
 // Open implements pipeline.Operator.
 func (d *Deadband) Open(tables pipeline.Tables) (err error) {
@@ -69,12 +69,13 @@ func (d *Deadband) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 		refuseValue(out, r, "deadband value", v)
 		return
 	}
-	now := out.Elapsed()
+	if d.c.TTL > 0 { // a row made by a timer comes before the tick that tells the table
+		d.last.SetNow(out.Elapsed())
+	}
 	d.key = appendKeySlots(d.key[:0], r.Slots, d.c.Key)
 	if b, ok := d.last.Get(d.key); ok {
 		last := pipeline.Value{Kind: pipeline.Kind(b[0]), Num: binary.LittleEndian.Uint64(b[1:])}
-		then := int64(binary.LittleEndian.Uint64(b[9:]))
-		if !elapsedSince(then, now, d.c.TTL) && !differs(v, last, d.c.Threshold) {
+		if !differs(v, last, d.c.Threshold) {
 			out.Counters.Dropped++
 			return
 		}
@@ -86,7 +87,6 @@ func (d *Deadband) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	}
 	b[0] = byte(v.Kind)
 	binary.LittleEndian.PutUint64(b[1:], v.Num)
-	binary.LittleEndian.PutUint64(b[9:], uint64(now))
 	out.Forward(0, r)
 }
 

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
@@ -39,9 +38,6 @@ type Dedup struct {
 // NewDedup makes a dedup from a valid config.
 func NewDedup(c DedupConfig) *Dedup { return &Dedup{c: c} }
 
-// dedupBytes: elapsed ns of the first copy (FORMAT.md).
-const dedupBytes = 8
-
 // Open implements pipeline.Operator.
 func (d *Dedup) Open(tables pipeline.Tables) (err error) {
 	d.seen, err = tables.Table(state.Spec{
@@ -51,7 +47,7 @@ func (d *Dedup) Open(tables pipeline.Tables) (err error) {
 }
 
 // Restored implements pipeline.Operator.
-func (d *Dedup) Restored() error { return checkSizes(d.seen, dedupBytes) }
+func (d *Dedup) Restored() error { return checkSizes(d.seen, 0) }
 
 // Process implements pipeline.Operator.
 func (d *Dedup) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
@@ -68,16 +64,16 @@ func (d *Dedup) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 			return
 		}
 	}
-	now := out.Elapsed()
-	if b, ok := d.seen.Get(d.key); ok && !elapsedSince(int64(binary.LittleEndian.Uint64(b)), now, d.c.TTL) {
+	if d.c.TTL > 0 { // a row made by a timer comes before the tick that tells the table
+		d.seen.SetNow(out.Elapsed())
+	}
+	if _, ok := d.seen.Get(d.key); ok {
 		out.Counters.Dropped++
 		return
 	}
-	b, _, err := d.seen.Upsert(d.key, dedupBytes)
-	if err != nil {
+	if err := d.seen.Put(d.key, nil); err != nil {
 		out.Refuse(reasonMaxKeys, err.Error(), r)
 		return
 	}
-	binary.LittleEndian.PutUint64(b, uint64(now))
 	out.Forward(0, r)
 }

@@ -128,3 +128,29 @@ func TestDedupRefusesAKeyThatFails(t *testing.T) {
 		t.Errorf("dead letters %s, want 1:expression", got)
 	}
 }
+
+// Rows that a timer upstream made come before the tick of their position: their time is the timer's deadline.
+func TestTTLOfRowsMadeByTimersCountsFromTheDeadline(t *testing.T) {
+	var table tables
+	op := ops.NewDedup(ops.DedupConfig{Key: []*expr.Program{optest.Expr("key")}, TTL: 10})
+	if err := op.Open(&table); err != nil {
+		t.Fatal(err)
+	}
+	out := pipeline.NewOut("", 1)
+	passed := func(at pipeline.At, now int64) bool {
+		table.held.SetNow(now)
+		out.Reset()
+		out.At, out.Now = at, pipeline.Stamp{Elapsed: now}
+		op.Process(0, &pipeline.Row{At: at, Slots: rec(0, "a", 1).Slots}, out)
+		return len(out.Ports[0]) == 1
+	}
+	if !passed(pipeline.At{Pos: 2, Phase: pipeline.Before, Deadline: 50}, 1) {
+		t.Fatal("the first copy was dropped")
+	}
+	if passed(pipeline.At{Pos: 3, Phase: pipeline.During}, 59) {
+		t.Error("a copy passed 9 ns behind the first")
+	}
+	if !passed(pipeline.At{Pos: 4, Phase: pipeline.During}, 60) {
+		t.Error("a copy was dropped 10 ns behind the first")
+	}
+}

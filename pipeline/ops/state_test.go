@@ -25,7 +25,7 @@ func TestStateThatIsNotReadableIsRefused(t *testing.T) {
 		key, val string
 	}{
 		"deadband":             {newDeadband(), "k", "short"},
-		"dedup":                {newDedup(), "k", "short"},
+		"dedup":                {ops.NewDedup(ops.DedupConfig{}), "k", "long"},
 		"alarm, empty":         {ops.NewAlarm(alarmConfig("value > 1", "")), "k", ""},
 		"alarm, unknown phase": {ops.NewAlarm(alarmConfig("value > 1", "")), "k", "\x07"},
 		"alarm, cut":           {ops.NewAlarm(alarmConfig("value > 1", "")), "k", "\x01abc"},

@@ -12,7 +12,12 @@ import (
 // Compile checks a pipeline and makes its graph. It finds every problem that it can, not the first alone; the graph is nil
 // when there is one, or when the spec lacks something that its reader has told of. Warnings are what works but not as one may think. It does no I/O and keeps nothing.
 func Compile(spec *Spec) (graph *Graph, problems, warnings Problems) {
-	c := &compiler{spec: spec, origins: make([]*origin, len(spec.Sources)), out: map[[2]int]*edge{}}
+	return (&compiler{spec: spec}).compile()
+}
+
+func (c *compiler) compile() (graph *Graph, problems, warnings Problems) {
+	spec := c.spec
+	c.origins, c.out = make([]*origin, len(spec.Sources)), map[[2]int]*edge{}
 	c.resolve()
 	if order := c.order(); order != nil {
 		c.reach()
@@ -57,6 +62,7 @@ type compiler struct {
 	rank       []int // per step of the spec: its number in plan order
 	origins    []*origin
 	out        map[[2]int]*edge // {step, port}: what came out of the compiled steps
+	chance     string           // uid of a step that counts as not deterministic; only tests set it: the language has no chance yet
 	steps      []*built         // per step of the spec; nil: not compiled, its problem is noted
 	sinks      []*builtSink
 }

@@ -56,13 +56,13 @@ func Explain(spec *Spec, g *Graph) string {
 }
 
 func explainSource(b *strings.Builder, s *Source) {
-	fmt.Fprintf(b, "  source  %s  mqtt %s qos %d\n", s.Name, s.Filter, s.QoS)
+	fmt.Fprintf(b, "  source  %s  mqtt %s qos %d\n", s.Name, Printable(s.Filter), s.QoS)
 	fmt.Fprintf(b, "          fields used: %s\n", columnList(s.Columns))
 	switch {
 	case s.Time == nil:
 		b.WriteString("          no event time\n")
 	default:
-		fmt.Fprintf(b, "          event time: %s in %s, up to %s out of order", s.Columns[s.Time.Slot].Name, s.Time.Unit, ms(s.Time.OutOfOrdernessMs))
+		fmt.Fprintf(b, "          event time: %s in %s, up to %s out of order", Printable(s.Columns[s.Time.Slot].Name), s.Time.Unit, ms(s.Time.OutOfOrdernessMs))
 		if s.Time.MaxAheadMs > 0 {
 			fmt.Fprintf(b, ", at most %s ahead", ms(s.Time.MaxAheadMs))
 		}
@@ -86,7 +86,7 @@ func columnList(cols []Column) string {
 	}
 	parts := make([]string, len(cols))
 	for i, c := range cols {
-		parts[i] = c.Name
+		parts[i] = Printable(c.Name)
 		if c.Kind != pipeline.Null {
 			parts[i] += " (" + c.Kind.String() + ")"
 		}
@@ -100,9 +100,9 @@ func (s *Sink) targetText() string {
 	switch {
 	case s.Spec.HTTP != nil:
 		url, _, _ := strings.Cut(s.Spec.HTTP.URL.Value, "?") // a query may hold a key
-		return "http " + url
+		return "http " + Printable(url)
 	case s.Spec.File != nil:
-		return "file " + s.Spec.File.Path.Value
+		return "file " + Printable(s.Spec.File.Path.Value)
 	}
 	return "nowhere"
 }
@@ -113,6 +113,9 @@ func (s *Sink) promise() string {
 		return "at least once (checkpoint.mode at-least-once: results may repeat after a crash)"
 	case s.Guarantee() != "exactly-once":
 		return "at least once (protocol plain: the endpoint does not deduplicate by sequence)"
+	}
+	if !s.Deterministic { // RULES 14
+		return "exactly once from the newest checkpoint only: a step before it may give other results when an older one is restored"
 	}
 	return "exactly once"
 }

@@ -107,6 +107,9 @@ type Sink struct {
 	Whole   int // slot of the whole document, -1: none
 	// Commit is checkpoint, immediate or at-least-once (the pipeline's mode).
 	Commit string
+	// Deterministic: every step before gives the same at each replay. Else exactly once holds only from the newest
+	// checkpoint (RULES 14).
+	Deterministic bool
 	// Spec holds the target and what the sender needs: priority, limits.
 	Spec *SinkSpec
 }

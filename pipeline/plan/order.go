@@ -82,6 +82,9 @@ func (c *compiler) cycle(done []bool) {
 
 // reach notes the steps from which no sink gets anything.
 func (c *compiler) reach() {
+	if len(c.spec.Sinks) == 0 {
+		return // that is the problem, and said
+	}
 	reached := make([]bool, len(c.spec.Steps))
 	var mark func(t target)
 	mark = func(t target) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Pos is a place in a config file. Line and Column count from 1, columns in characters; the zero Pos is "nowhere".
@@ -60,6 +62,27 @@ func (p Problem) String() string {
 	}
 	if p.Suggest != "" {
 		b.WriteString("; did you mean " + strconv.Quote(p.Suggest) + "?")
+	}
+	return Printable(b.String())
+}
+
+// Printable escapes what a terminal would act on: control characters, line breaks, directions of writing. What operators
+// read is made of files that others may have written.
+func Printable(s string) string {
+	plain := func(r rune) bool {
+		return r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != utf8.RuneError
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if plain(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRuneToASCII(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
 	}
 	return b.String()
 }

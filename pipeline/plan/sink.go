@@ -10,6 +10,7 @@ type builtSink struct {
 	columns []codec.Column
 	whole   int
 	commit  string
+	sure    bool // every step before is deterministic
 }
 
 func (c *compiler) sink(i int) {
@@ -31,8 +32,10 @@ func (c *compiler) sink(i int) {
 	if s.Commit.Value != "" {
 		b.commit = s.Commit.Value
 	}
+	blocker := c.nonDeterministic(*t)
+	b.sure = blocker == nil
 	if b.commit == CommitImmediate {
-		if blocker := c.nonDeterministic(*t); blocker != nil {
+		if blocker != nil {
 			c.problems.Add(s.Commit.Pos, "", "use commit: checkpoint", "sink %s cannot commit immediately: step %s may give other results when it is replayed", s.UID, blocker.UID)
 		}
 	}

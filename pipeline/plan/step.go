@@ -21,6 +21,7 @@ type built struct {
 	out      []edge // per port
 	fixed    *table // the columns of port 0; nil: those of the input
 	stateful bool
+	chance   bool
 	programs []*expr.Program
 	new      func() pipeline.Operator
 	validate func() error
@@ -88,6 +89,7 @@ func (c *compiler) step(i int) {
 	if !ok {
 		return
 	}
+	b.chance = c.chance != "" && c.chance == s.UID.Value
 	c.steps[i] = b
 	for port := range b.out {
 		c.out[[2]int{i, port}] = &b.out[port]
@@ -158,7 +160,7 @@ func (b *built) deterministic() bool {
 			return false
 		}
 	}
-	return true
+	return !b.chance
 }
 
 // keyText writes keys canonically.

@@ -1,8 +1,9 @@
 // Package state keeps the keyed state of one step in memory: a pointer-free slab with epoch stamps and a dirty list, so
-// that a checkpoint barrier swaps a list instead of copying a table.
+// that a checkpoint barrier swaps a list instead of copying a table. Nothing here is durable: what Encode yields is, once
+// the snapshot coordinator has written it, and it says so with Commit.
+//
+// DESIGN.md draws the layout, FORMAT.md tells the bytes that Encode yields and Load takes.
 package state
-
-import "errors"
 
 // Kind is the kind of a table.
 type Kind uint8
@@ -22,9 +23,6 @@ type Spec struct {
 	Kind    Kind
 	Type    string // what the bytes are, for evolution: "window.acc", "ops.alarm"
 	Version uint16 // of Type
-	TTL     int64  // elapsed ns since the last write after which an entry is gone; 0: never
+	TTL     int64  // ns: an entry is gone once this much elapsed since its last write; 0: never
 	MaxKeys int    // 0: no limit
 }
-
-// ErrMaxKeys is returned when a new key would exceed Spec.MaxKeys. The table is unchanged.
-var ErrMaxKeys = errors.New("max_keys reached")

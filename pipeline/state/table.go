@@ -1,181 +1,293 @@
 package state
 
-import (
-	"encoding/binary"
-	"sort"
-	"sync"
-)
-
-// INTERIM: a map-based table behind the final interface, replaced by the slab.
+import "sync"
 
 // Table is owned by one task goroutine. The task holds Lock while it works on a batch; the snapshot encoder takes it
-// for short chunks.
+// for short chunks. All methods but Lock and Spec want the lock held where a Frozen of the table is in other hands.
+//
+// A call does bounded work besides what it is asked for: no rehash, no sweep, no copying of the table. What it is asked
+// for costs in proportion to the value's size; Delete and RangeSub of a Map table in proportion to the key's subkeys.
 type Table struct {
-	mu    sync.Mutex
-	spec  Spec
-	m     map[string][]byte
-	dirty map[string]struct{}
-	now   int64
+	mu     sync.Mutex
+	spec   Spec
+	layout layout
+	index  index
+	slab   slab
+	ages   ages
+
+	now     int64
+	live    int // entries that are there at now
+	expired int // entries past their TTL whose record is still held
+	hand    uint32
+
+	own        *dirtyList   // where a changed entry goes
+	lists      []*dirtyList // that entries may point at, oldest first, own last
+	listLast   uint32
+	frozen     []*Frozen // neither committed nor aborted, oldest first
+	frozenLast uint32
+
+	groups  *Table // of a Map table: key -> first of its entries
+	scratch []uint32
+
+	loading   bool
+	loaded    []int64  // stamps not yet in ages
+	unstamped []uint32 // entries loaded from a table without TTL
+
+	untracked bool // changes are in no checkpoint
+	forget    bool // planted fault: an abort gives nothing back
 }
 
+// Ref is an entry's number. It stays the same until the entry is deleted or has expired, and is then given out again.
+type Ref uint32
+
+// New makes an empty table. It panics on a kind that does not exist yet.
 func New(spec Spec) *Table {
-	return &Table{spec: spec, m: map[string][]byte{}, dirty: map[string]struct{}{}}
+	if spec.Kind != Value && spec.Kind != Map {
+		panic("BUG: state table " + spec.Name + ": kind is reserved")
+	}
+	t := &Table{spec: spec, layout: newLayout(spec), index: newIndex(), forget: plantedForget}
+	t.openList()
+	if spec.Kind == Map {
+		t.groups = New(Spec{Name: spec.Name, Kind: Value})
+		t.groups.untracked = true
+	}
+	return t
 }
 
 func (t *Table) Spec() Spec { return t.spec }
 func (t *Table) Lock()      { t.mu.Lock() }
 func (t *Table) Unlock()    { t.mu.Unlock() }
 
-// SetNow tells the table the journal's elapsed ns: TTL is judged by it.
-func (t *Table) SetNow(elapsed int64) { t.now = elapsed }
-func (t *Table) Len() int             { return len(t.m) }
-
-func comp(key, sub []byte) string {
-	b := binary.AppendUvarint(nil, uint64(len(key)))
-	b = append(b, key...)
-	return string(append(b, sub...))
+// Len is the number of entries (of a Map table: of subkeys) that have not expired. It does not depend on when the
+// memory of expired ones is reclaimed.
+func (t *Table) Len() int {
+	t.seal()
+	return t.live
 }
 
-func split(k string) (key, sub []byte) {
-	n, w := binary.Uvarint([]byte(k))
-	return []byte(k[w : w+int(n)]), []byte(k[w+int(n):])
+// find gives the entry of a key, 0 when it has none. It may be a tombstone or expired.
+func (t *Table) find(hash uint32, key, sub []byte) uint32 {
+	id := *t.index.head(t.index.bucket(hash))
+	for id != 0 {
+		e := t.index.entry(id)
+		if e.hash == hash {
+			k, s := t.layout.keys(t.slab.at(e.ref))
+			if string(k) == string(key) && string(s) == string(sub) {
+				return id
+			}
+		}
+		id = e.next
+	}
+	return 0
+}
+
+// there tells whether a record is neither deleted nor expired.
+func (t *Table) there(rec []byte) bool { return !dead(rec) && !t.over(rec) }
+
+func (t *Table) wantSub(sub []byte) {
+	if len(sub) > 0 && t.spec.Kind != Map {
+		panic("BUG: state table " + t.spec.Name + ": a subkey in a value table")
+	}
 }
 
 // Get gives a read-only view of the value, valid until the next mutating call on the table.
 func (t *Table) Get(key []byte) ([]byte, bool) { return t.GetSub(key, nil) }
 
-// Put sets the value of a key.
+// GetSub is Get for one subkey of a Map table.
+func (t *Table) GetSub(key, sub []byte) ([]byte, bool) {
+	id := t.find(hashOf(key, sub), key, sub)
+	if id == 0 {
+		return nil, false
+	}
+	rec := t.slab.at(t.index.entry(id).ref)
+	if !t.there(rec) {
+		return nil, false
+	}
+	return t.layout.value(rec), true
+}
+
+// At gives read-only views of the key and value of an entry, valid until the next mutating call; nil when the entry is
+// no longer there.
+func (t *Table) At(ref Ref) (key, val []byte) {
+	if ref == 0 || uint32(ref) > t.index.last {
+		return nil, nil
+	}
+	e := t.index.entry(uint32(ref))
+	if e.ref == 0 {
+		return nil, nil
+	}
+	rec := t.slab.at(e.ref)
+	if !t.there(rec) {
+		return nil, nil
+	}
+	key, _ = t.layout.keys(rec)
+	return key, t.layout.value(rec)
+}
+
+// Put sets the value of a key. It fails with ErrMaxKeys only.
 func (t *Table) Put(key, val []byte) error { return t.PutSub(key, nil, val) }
 
-// Upsert gives a writable view of size bytes for key, marked dirty, valid until the next call on the table. A new entry is
-// zeroed and created is true; an entry of another size is resized, keeping the common prefix.
-func (t *Table) Upsert(key []byte, size int) (val []byte, created bool, err error) {
-	k := comp(key, nil)
-	v, ok := t.m[k]
-	if !ok && t.spec.MaxKeys > 0 && len(t.m) >= t.spec.MaxKeys {
-		return nil, false, ErrMaxKeys
+// PutSub is Put for one subkey of a Map table.
+func (t *Table) PutSub(key, sub, val []byte) error {
+	b, _, _, err := t.upsert(key, sub, len(val), false)
+	if err == nil {
+		copy(b, val)
 	}
-	nv := make([]byte, size)
-	copy(nv, v)
-	t.m[k] = nv
-	t.dirty[k] = struct{}{}
-	return nv, !ok, nil
+	return err
+}
+
+// Upsert gives a writable view of size bytes for key, marked dirty, valid until the next call on the table. A new entry is
+// zeroed and created is true; an entry of another size is resized, keeping the common prefix, and zeroed behind it.
+func (t *Table) Upsert(key []byte, size int) (val []byte, created bool, err error) {
+	val, _, created, err = t.upsert(key, nil, size, true)
+	return val, created, err
+}
+
+// UpsertRef is Upsert that also tells the entry's number, for At.
+func (t *Table) UpsertRef(key []byte, size int) (val []byte, ref Ref, created bool, err error) {
+	val, id, created, err := t.upsert(key, nil, size, true)
+	return val, Ref(id), created, err
+}
+
+// upsert does not clear what lies behind the kept part when keep is false: the caller overwrites all of it.
+func (t *Table) upsert(key, sub []byte, size int, keep bool) (val []byte, id uint32, created bool, err error) {
+	t.wantSub(sub)
+	t.maintain()
+	hash := hashOf(key, sub)
+	id = t.find(hash, key, sub)
+	var rec []byte
+	if id != 0 {
+		rec = t.slab.at(t.index.entry(id).ref)
+	}
+	created = id == 0 || !t.there(rec)
+	if created && t.spec.MaxKeys > 0 && t.live >= t.spec.MaxKeys {
+		return nil, 0, false, ErrMaxKeys
+	}
+	linked := false // an expired entry is still in its key's list
+	if id == 0 {
+		ref := t.slab.alloc(capacity(t.layout.size(len(key), len(sub), size)))
+		rec = t.slab.at(ref)
+		t.layout.write(rec, key, sub, uint32(size), nil)
+		id = t.index.insert(hash, ref)
+		t.touch(t.index.entry(id), id)
+	} else {
+		e := t.index.entry(id)
+		t.touch(e, id)
+		linked = !dead(rec)
+		rec = t.resize(e, rec, size, keep && !created)
+		if created && linked {
+			t.expired--
+		}
+	}
+	t.aged(rec, created)
+	val = t.layout.value(rec)
+	if created {
+		t.live++
+		if keep {
+			clear(val)
+		}
+		if t.groups != nil && !linked {
+			t.link(id, rec, key)
+		}
+	}
+	return val, id, created, nil
+}
+
+// resize gives the entry's record the value size asked for, in another place when its capacity changes. With keep the
+// common prefix of the value stays, and the rest is zeroed.
+func (t *Table) resize(e *entry, rec []byte, size int, keep bool) []byte {
+	old := t.layout.value(rec)
+	if uint32(size) == u32(rec, 0) {
+		return rec
+	}
+	now := capacity(t.layout.sizeOf(rec))
+	key, sub := t.layout.keys(rec)
+	if want := capacity(t.layout.size(len(key), len(sub), size)); want != now {
+		ref := t.slab.alloc(want)
+		to := t.slab.at(ref)
+		t.layout.write(to, key, sub, uint32(size), rec)
+		t.slab.free(e.ref, now)
+		e.ref, rec = ref, to
+	} else {
+		setU32(rec, 0, uint32(size))
+	}
+	if val := t.layout.value(rec); keep {
+		clear(val[copy(val, old):])
+	}
+	return rec
 }
 
 // Delete removes a key (of a Map table: with all its subkeys) and tells whether it was there.
 func (t *Table) Delete(key []byte) bool {
-	if t.spec.Kind == Map {
-		found := false
-		for k := range t.m {
-			if kk, _ := split(k); string(kk) == string(key) {
-				delete(t.m, k)
-				t.dirty[k] = struct{}{}
-				found = true
-			}
-		}
-		return found
+	if t.groups != nil {
+		return t.deleteGroup(key)
 	}
 	return t.DeleteSub(key, nil)
 }
 
-func (t *Table) GetSub(key, sub []byte) ([]byte, bool) { v, ok := t.m[comp(key, sub)]; return v, ok }
-
-func (t *Table) PutSub(key, sub, val []byte) error {
-	k := comp(key, sub)
-	if _, ok := t.m[k]; !ok && t.spec.MaxKeys > 0 && len(t.m) >= t.spec.MaxKeys {
-		return ErrMaxKeys
+// DeleteSub removes one subkey of a Map table and tells whether it was there.
+func (t *Table) DeleteSub(key, sub []byte) bool {
+	t.wantSub(sub)
+	t.maintain()
+	id := t.find(hashOf(key, sub), key, sub)
+	if id == 0 {
+		return false
 	}
-	t.m[k] = append([]byte(nil), val...)
-	t.dirty[k] = struct{}{}
-	return nil
+	rec := t.slab.at(t.index.entry(id).ref)
+	if dead(rec) {
+		return false
+	}
+	there := t.there(rec)
+	t.kill(id)
+	return there
 }
 
-func (t *Table) DeleteSub(key, sub []byte) bool {
-	k := comp(key, sub)
-	_, ok := t.m[k]
-	delete(t.m, k)
-	t.dirty[k] = struct{}{}
-	return ok
+// kill turns an entry that is no tombstone into one, which stays until a checkpoint that has it is committed.
+func (t *Table) kill(id uint32) {
+	e := t.index.entry(id)
+	rec := t.slab.at(e.ref)
+	if t.over(rec) {
+		t.expired--
+	} else {
+		t.live--
+		t.unaged(rec)
+	}
+	if t.groups != nil {
+		t.unlink(id, rec)
+	}
+	if t.untracked {
+		t.slab.free(e.ref, capacity(t.layout.sizeOf(rec)))
+		t.index.remove(id)
+		return
+	}
+	t.touch(e, id)
+	t.listOf(e.list).dead++
+	now := capacity(t.layout.sizeOf(rec))
+	key, sub := t.layout.keys(rec)
+	if want := capacity(t.layout.size(len(key), len(sub), 0)); want != now {
+		ref := t.slab.alloc(want)
+		t.layout.write(t.slab.at(ref), key, sub, tombstone, nil)
+		t.slab.free(e.ref, now)
+		e.ref = ref
+	} else {
+		setU32(rec, 0, tombstone)
+	}
 }
 
 // Range calls f for every live entry in no particular order, until f returns false. f must not change the table.
 func (t *Table) Range(f func(key, sub, val []byte) bool) {
-	for k, v := range t.m {
-		key, sub := split(k)
-		if !f(key, sub, v) {
+	for id := uint32(1); id <= t.index.last; id++ {
+		e := t.index.entry(id)
+		if e.ref == 0 {
+			continue
+		}
+		rec := t.slab.at(e.ref)
+		if !t.there(rec) {
+			continue
+		}
+		key, sub := t.layout.keys(rec)
+		if !f(key, sub, t.layout.value(rec)) {
 			return
 		}
-	}
-}
-
-// RangeSub calls f for the subkeys of one key in byte order.
-func (t *Table) RangeSub(key []byte, f func(sub, val []byte) bool) {
-	var ks []string
-	for k := range t.m {
-		if kk, _ := split(k); string(kk) == string(key) {
-			ks = append(ks, k)
-		}
-	}
-	sort.Strings(ks)
-	for _, k := range ks {
-		_, sub := split(k)
-		if !f(sub, t.m[k]) {
-			return
-		}
-	}
-}
-
-// Load puts an entry of a restored checkpoint; it is clean.
-func (t *Table) Load(key, sub, val []byte) error {
-	t.m[comp(key, sub)] = append([]byte(nil), val...)
-	return nil
-}
-
-// Freeze takes everything changed since the last Freeze. The owner calls it at the barrier; it copies no value.
-func (t *Table) Freeze() *Frozen {
-	f := &Frozen{t: t}
-	for k := range t.dirty {
-		f.keys = append(f.keys, k)
-		v, ok := t.m[k]
-		if ok {
-			v = append([]byte{}, v...)
-		}
-		f.vals = append(f.vals, v)
-	}
-	t.dirty = map[string]struct{}{}
-	return f
-}
-
-// Frozen is the part of a table that changed before a barrier, as it was at the barrier.
-type Frozen struct {
-	t    *Table
-	keys []string
-	vals [][]byte
-}
-
-func (f *Frozen) Len() int { return len(f.keys) }
-
-// Encode calls yield for each changed entry, once; deleted entries have val nil and deleted true. It may run in another
-// goroutine than the owner's, takes the table's lock for short chunks, and calls yield outside of the lock; the slices
-// are valid during the call only.
-func (f *Frozen) Encode(yield func(key, sub, val []byte, deleted bool) error) error {
-	for i, k := range f.keys {
-		key, sub := split(k)
-		if err := yield(key, sub, f.vals[i], f.vals[i] == nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Commit says that the checkpoint is durable: old versions are freed.
-func (f *Frozen) Commit() {}
-
-// Abort merges the changes back, so that the next Freeze contains them (RULES 15).
-func (f *Frozen) Abort() {
-	f.t.mu.Lock()
-	defer f.t.mu.Unlock()
-	for _, k := range f.keys {
-		f.t.dirty[k] = struct{}{}
 	}
 }

@@ -55,3 +55,15 @@ func BenchmarkTumbling(b *testing.B) {
 		}
 	}
 }
+
+func TestRowsInSteadyStateAllocateNothing(t *testing.T) {
+	op := window.NewTumbling(tumbling(time.Hour, 0))
+	if err := op.Open(tables{}); err != nil {
+		t.Fatal(err)
+	}
+	out := pipeline.NewOut("", 2)
+	row := pipeline.Row{Time: 1, Slots: []pipeline.Value{pipeline.StringValue("device-1"), pipeline.FloatValue(21.5)}}
+	if n := testing.AllocsPerRun(100, func() { op.Process(0, &row, out) }); n != 0 {
+		t.Errorf("%v allocations per row, want none", n)
+	}
+}

@@ -89,7 +89,8 @@ func (t *Tumbling) Open(tables pipeline.Tables) (err error) {
 	if err != nil {
 		return err
 	}
-	t.acc.texts, err = tables.Table(state.Spec{Name: "text", Kind: state.Map, Type: "window.text", Version: 1, TTL: t.c.TTL})
+	// A text may stay picked while its entry goes on being written: it has no TTL of its own.
+	t.acc.texts, err = tables.Table(state.Spec{Name: "text", Kind: state.Map, Type: "window.text", Version: 1})
 	return err
 }
 
@@ -134,6 +135,9 @@ func (t *Tumbling) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 			out.Forward(LatePort, r)
 		}
 		return
+	}
+	if t.c.TTL > 0 { // a row made by a timer comes before the tick that tells the table
+		t.entries.SetNow(out.Elapsed())
 	}
 	if refusal := t.acc.arguments(r.Slots, t.args); refusal != "" {
 		out.Refuse(reasonExpression, refusal, r)

@@ -193,3 +193,25 @@ func TestAggregatesAreFoundByName(t *testing.T) {
 		}
 	}
 }
+
+func TestTTLDropsWhatFallsSilentAndKeepsPickedText(t *testing.T) {
+	c := tumbling(time.Second, 0)
+	c.TTL = 10
+	c.Aggs = append(c.Aggs[:3:3], window.Agg{Kind: window.Sum, Arg: optest.Expr("value"), Slot: outSum},
+		window.Agg{Kind: window.First, Arg: optest.Expr("key"), Slot: outAvg})
+	at := func(elapsed int64, key string, value int64) optest.Record {
+		r := rec(1, key, value)
+		r.Elapsed = elapsed
+		return r
+	}
+	result := runTumbling(t, c, 0, at(1, "a", 1), at(1, "b", 2), at(1, "c", 4), at(9, "a", 8), at(9, "c", 16), at(18, "a", 32), at(27, "c", 64))
+	if got, want := show(result.Ports[0]), "8 a@0=41/0, 8 c@0=64/0"; got != want {
+		t.Errorf("fired %s, want %s", got, want)
+	}
+	if result.Counters.Dropped != 1 {
+		t.Errorf("counted %d dropped, want b", result.Counters.Dropped)
+	}
+	if text := result.Ports[0][0].Slots[outAvg].Str; text != "a" { // picked at 1, its entry written until 18
+		t.Errorf("first is %q, want a", text)
+	}
+}

@@ -35,6 +35,8 @@ type Options struct {
 	MaxBytes int
 	// ReadOnly opens for inspection beside no writer. The file must exist.
 	ReadOnly bool
+	// NoSync leaves out every sync: for tests of logic on slow disks. Nothing survives a power cut then.
+	NoSync bool
 }
 
 // DB is an open file.
@@ -76,7 +78,7 @@ func openBolt(path string, o Options) (b *bbolt.DB, err error) {
 	}()
 	b, err = bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: o.LockTimeout, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, InitialMmapSize: o.MmapBytes,
-		MaxSize: o.MaxBytes, ReadOnly: o.ReadOnly, NoStatistics: true,
+		MaxSize: o.MaxBytes, ReadOnly: o.ReadOnly, NoStatistics: true, NoSync: o.NoSync, NoGrowSync: o.NoSync,
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):

@@ -94,7 +94,7 @@ func (s *Stream) cutTo(m pipeline.SinkMark, marked bool, inc Incarnation) error 
 		rec.seq, rec.chain = max(m.Seq, s.last()), 0
 	}
 	if !s.o.faults.keepAtCut {
-		if _, err := s.o.log.Append(appendCut(nil, &rec)); err != nil {
+		if _, err := s.o.log.AppendReserved(appendCut(nil, &rec)); err != nil {
 			return err
 		}
 		s.cut(m.Generation, rec.seq, rec.chain)
@@ -128,7 +128,7 @@ func (o *Outbox) Drop(ctx context.Context, inc Incarnation) error {
 		s.loaded.invalid = true
 		s.mu.Unlock()
 	}
-	if _, err := o.log.Append(appendDrop(nil, inc)); err != nil {
+	if _, err := o.log.AppendReserved(appendDrop(nil, inc)); err != nil {
 		return fmt.Errorf("drop incarnation %s: %w", inc, err)
 	}
 	return o.log.Sync(ctx)

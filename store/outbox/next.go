@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -90,7 +91,7 @@ func (s *Stream) fill(maxResults, maxBytes int) (state fillState, at uint64) {
 		if limit < s.boundLast {
 			return waitBounds, 0
 		}
-		limit, maxResults, maxBytes = s.boundLast, int(s.boundLast-s.cursor), 1<<62
+		limit, maxResults, maxBytes = s.boundLast, int(s.boundLast-s.cursor), math.MaxInt
 	}
 	size := int(payloadBytes(s.out))
 	for seq := s.endOf() + 1; seq <= limit && len(s.out) < maxResults; {
@@ -184,10 +185,25 @@ func (s *Stream) Seek(generation, seq, chain uint64) (known, lostFirst, lostLast
 		s.compareHeld(seq, chain)
 		s.advance(seq, chain)
 	}
-	s.ghosts = nil // upstream does not hold what lies past seq
+	if err := s.settleDurably(); err != nil {
+		return 0, 0, 0, err
+	}
 	s.cursor = s.confirmed
 	signal(s.wake)
 	return known, lostFirst, lostLast, nil
+}
+
+// settleDurably forgets the ghosts that upstream does not hold: those sequences are made again and sent as data. A second
+// crash would count them as dropped otherwise.
+func (s *Stream) settleDurably() error {
+	if len(s.ghosts) == 0 { // what upstream holds of them was counted when the mark moved
+		return nil
+	}
+	s.settle(s.confirmed)
+	if _, err := s.o.log.AppendReserved(appendSettled(nil, s.uid, s.confirmed)); err != nil {
+		return fmt.Errorf("settle gaps of %s: %w", s.uid, err)
+	}
+	return s.o.log.Sync(context.Background())
 }
 
 // compareHeld compares the chain of a held result with upstream's.
@@ -208,7 +224,10 @@ func (s *Stream) compareHeld(seq, chain uint64) {
 // moveUp gives results that were never sent numbers behind those that upstream holds (at-least-once).
 func (s *Stream) moveUp(delta uint64) error {
 	from := s.fresh + 1
-	if _, err := s.o.log.Append(appendRenumber(nil, &renumberRecord{uid: s.uid, from: from, delta: delta})); err != nil {
+	if _, err := s.o.log.AppendReserved(appendRenumber(nil, &renumberRecord{uid: s.uid, from: from, delta: delta})); err != nil {
+		return fmt.Errorf("renumber %s: %w", s.uid, err)
+	}
+	if err := s.o.log.Sync(context.Background()); err != nil { // before any of them is sent under its new number
 		return fmt.Errorf("renumber %s: %w", s.uid, err)
 	}
 	s.renumber(from, delta)
@@ -239,7 +258,7 @@ func (s *Stream) Bind(ctx context.Context, first, last uint64) error {
 	}
 	s.bind(first, last)
 	rec := boundRecord{head: head{uid: s.uid, generation: s.generation, inc: s.o.Incarnation()}, first: first, last: last}
-	_, err := s.o.log.Append(appendBound(nil, &rec))
+	_, err := s.o.log.AppendReserved(appendBound(nil, &rec))
 	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("bind batch of %s: %w", s.uid, err)
@@ -267,7 +286,7 @@ func (s *Stream) Confirm(seq, chain uint64) error {
 	s.mu.Unlock()
 	signal(s.room)
 	if reclaim {
-		return s.o.reclaim(context.Background())
+		return s.o.reclaim(context.Background(), s.o.config.ReclaimBytes)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -29,7 +28,7 @@ type Options struct {
 	// Stamp gives the agent's time for frames and TTL.
 	Stamp  func() pipeline.Stamp
 	Logger *slog.Logger
-	// Divergence is called when a replayed result differs from what upstream holds under its number. nil: only counted.
+	// Divergence is called when a replayed result differs from what upstream holds under its number. nil: it is logged. It must not call the outbox.
 	Divergence func(sink string, seq, held, made uint64)
 }
 
@@ -60,6 +59,7 @@ type Outbox struct {
 	logger  *slog.Logger
 	diverge func(sink string, seq, held, made uint64)
 	faults  faults
+	unwatch func()
 
 	mu      sync.Mutex
 	streams map[string]*Stream
@@ -93,6 +93,11 @@ func Open(o Options) (*Outbox, *Recovery, error) {
 	}
 	b := &Outbox{log: l, config: o.Config, stamp: o.Stamp, logger: o.Logger, diverge: o.Divergence, streams: map[string]*Stream{}}
 	rec := &Recovery{Log: lr}
+	b.unwatch = l.OnFull(func(full bool) {
+		if !full {
+			b.signalRoom()
+		}
+	})
 	if err := b.recover(rec); err != nil {
 		_ = l.Close() // the first error says more
 		return nil, nil, fmt.Errorf("read outbox log: %w", err)
@@ -168,7 +173,7 @@ func (o *Outbox) Forget(ctx context.Context, sink string) error {
 		return nil
 	}
 	s.close()
-	if _, err := o.log.Append(appendForget(nil, sink)); err != nil {
+	if _, err := o.log.AppendReserved(appendForget(nil, sink)); err != nil {
 		return fmt.Errorf("forget stream %s: %w", sink, err)
 	}
 	return o.log.Sync(ctx)
@@ -202,5 +207,13 @@ func (o *Outbox) Close() error {
 	for _, s := range o.sorted() {
 		s.close()
 	}
-	return errors.Join(o.log.Close())
+	o.unwatch()
+	return o.log.Close()
+}
+
+// signalRoom wakes Emits that wait for the log.
+func (o *Outbox) signalRoom() {
+	for _, s := range o.sorted() {
+		signal(s.room)
+	}
 }

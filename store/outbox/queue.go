@@ -225,7 +225,10 @@ func (q *queue) confirm(seq, chain uint64) {
 	if seq <= q.confirmed {
 		return
 	}
-	dropped := overlap(q.gaps, q.confirmed+1, seq) + overlap(q.ghosts, q.confirmed+1, seq)
+	dropped := overlap(q.gaps, q.confirmed+1, seq)
+	for i := range q.ghosts { // where a gap came in the place of a ghost, it counts once
+		dropped += overlap(uncovered(q.gaps, q.ghosts[i]), q.confirmed+1, seq)
+	}
 	q.droppedN += dropped
 	q.confirmedN += seq - q.confirmed - dropped
 	q.confirmed, q.chain = seq, chain
@@ -295,6 +298,14 @@ func (q *queue) cut(generation, seq, chain uint64) {
 			}
 			return 1
 		})
+	}
+}
+
+// settle forgets the ghosts past seq: upstream does not hold them.
+func (q *queue) settle(seq uint64) {
+	q.ghosts = slices.DeleteFunc(q.ghosts, func(g gap) bool { return g.first > seq })
+	if n := len(q.ghosts); n > 0 && q.ghosts[n-1].last > seq {
+		q.ghosts[n-1].last = seq
 	}
 }
 

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
@@ -45,6 +46,12 @@ func (r *readback) load(ctx context.Context, l *log.Log, at uint64) error {
 	}
 	for r.block == nil || r.block.Last < at {
 		b, err := r.reader.Next(ctx)
+		if errors.Is(err, log.ErrTrimmed) && r.block != nil { // what lay between was confirmed meanwhile
+			if err := r.seek(l, at); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			r.close()
 			return fmt.Errorf("read outbox record %d: %w", at, err)

@@ -40,6 +40,9 @@ func (o *Outbox) recover(rec *Recovery) error {
 }
 
 func (o *Outbox) recoverBlock(b *log.Block, rec *Recovery) error {
+	if b.Lost {
+		rec.Damaged = append(rec.Damaged, fmt.Sprintf("records %d to %d are lost", b.First, b.Last))
+	}
 	for at, data := range b.Records() {
 		err := o.fold(at, data, b.Stamp.Elapsed)
 		if errors.Is(err, ErrVersion) {
@@ -122,6 +125,12 @@ func (o *Outbox) fold(at uint64, data []byte, elapsed int64) error {
 			return err
 		}
 		delete(o.streams, uid)
+	case kindSettled:
+		uid, seq, err := decodeSettled(body)
+		if err != nil {
+			return err
+		}
+		o.stream(uid).settle(seq)
 	}
 	return nil
 }

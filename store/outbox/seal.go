@@ -92,7 +92,7 @@ func (o *Outbox) writeMarks(freed int64) (before uint64, err error) {
 		marks = append(marks, s.markEntry())
 		before = min(before, s.oldestAt())
 	}
-	at, err := o.log.Append(appendMarks(nil, marks))
+	at, err := o.log.AppendReserved(appendMarks(nil, marks))
 	if err != nil {
 		return 0, fmt.Errorf("write marks: %w", err)
 	}
@@ -100,7 +100,7 @@ func (o *Outbox) writeMarks(freed int64) (before uint64, err error) {
 		s.freed = 0
 	}
 	if o.faults.trimBeforeMarks {
-		_ = o.log.Trim(min(before, at))
+		return 0, o.log.Trim(min(before, at))
 	}
 	return min(before, at), nil
 }
@@ -113,17 +113,15 @@ func (o *Outbox) trim(before uint64) error {
 	if err := o.log.Trim(before); err != nil {
 		return fmt.Errorf("trim outbox: %w", err)
 	}
-	for _, s := range o.sorted() {
-		signal(s.room)
-	}
+	o.signalRoom()
 	return nil
 }
 
-// reclaim trims between checkpoints, for a sender that confirms a long backlog.
-func (o *Outbox) reclaim(ctx context.Context) error {
+// reclaim trims between checkpoints when at least freed bytes could go: for a sender that confirms a long backlog, and for a full log.
+func (o *Outbox) reclaim(ctx context.Context, freed int64) error {
 	o.sealing.Lock()
 	defer o.sealing.Unlock()
-	before, err := o.writeMarks(o.config.ReclaimBytes)
+	before, err := o.writeMarks(freed)
 	if err != nil || before == 0 {
 		return err
 	}

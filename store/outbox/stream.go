@@ -172,10 +172,11 @@ func (s *Stream) compare(seq, held, made uint64) {
 		return
 	}
 	s.stats.Divergences++
-	s.o.logger.Error("replayed result differs from what upstream holds", "sink", s.uid, "seq", seq)
 	if s.o.diverge != nil {
 		s.o.diverge(s.uid, seq, held, made)
+		return
 	}
+	s.o.logger.Error("replayed result differs from what upstream holds", "sink", s.uid, "seq", seq)
 }
 
 func (s *Stream) spareResults() []pipeline.Result {
@@ -191,7 +192,7 @@ func (s *Stream) spareResults() []pipeline.Result {
 // could never end (the barrier that makes results visible comes behind this Emit), so it lets the result in.
 func (s *Stream) makeRoom(ctx context.Context, n int64) error {
 	if s.opt.OnFull == DropOldest {
-		s.dropOldest(n)
+		s.dropOldest(s.opt.MaxBytes - n)
 		return nil
 	}
 	for s.bytes+n > s.opt.MaxBytes && s.visible() > s.confirmed {
@@ -217,10 +218,10 @@ func (s *Stream) waitRoom(ctx context.Context) error {
 	return nil
 }
 
-// dropOldest turns whole visible chunks that the sender does not have into gaps, until n more bytes fit.
-func (s *Stream) dropOldest(n int64) {
+// dropOldest turns whole visible chunks that the sender does not have into gaps, until no more than keep bytes wait.
+func (s *Stream) dropOldest(keep int64) {
 	visible, pinned := s.visible(), max(s.cursor, s.boundLast)
-	for i := 0; i < len(s.chunks) && s.bytes+n > s.opt.MaxBytes; {
+	for i := 0; i < len(s.chunks) && s.bytes > keep; {
 		c := &s.chunks[i]
 		if c.first <= pinned || c.last > visible || s.gapAt(c.last) != nil {
 			i++
@@ -239,12 +240,11 @@ func (s *Stream) replaceChunk(i int, reason string) {
 	}
 	g := gap{first: c.first, last: c.last, chain: c.chainLast, reason: reason, inc: s.o.Incarnation()}
 	s.unload(c)
-	if k := len(s.gaps); k > 0 {
-		if p := s.gapAt(c.first - 1); p != nil && p.last == c.first-1 && p.at == 0 && p.reason == reason && p.last > s.cursor {
-			p.last, p.chain = g.last, g.chain
-			s.dropCovered()
-			return
-		}
+	p := s.gapAt(c.first - 1)
+	if p != nil && p.at == 0 && p.reason == reason && p.last > s.cursor && s.gapAfter(c.first) > c.last {
+		p.last, p.chain = g.last, g.chain // one gap grows while nothing of it was written
+		s.dropCovered()
+		return
 	}
 	s.addGap(g)
 }
@@ -282,15 +282,21 @@ func (s *Stream) spill(ctx context.Context) error {
 	return nil
 }
 
-// waitLog holds the pipeline while the log is full and memory is used up to four windows.
+// waitLog holds the pipeline while the log is full and four windows of memory are used. What was confirmed is trimmed first; a
+// stream that may drop gives up a quarter of what waits.
 func (s *Stream) waitLog(ctx context.Context) error {
-	for s.memory > 4*s.o.config.WindowBytes && s.visible() > s.confirmed {
+	for s.memory > 4*s.o.config.WindowBytes {
 		if s.opt.OnFull == DropOldest {
-			before := s.bytes
-			s.dropOldest(s.opt.MaxBytes + 1)
-			if s.bytes < before {
-				return nil
-			}
+			s.dropOldest(s.bytes / 4 * 3)
+		}
+		s.mu.Unlock()
+		err := s.o.reclaim(ctx, 1)
+		s.mu.Lock()
+		if err != nil {
+			return err
+		}
+		if _, err := s.write(^uint64(0)); !errors.Is(err, log.ErrFull) {
+			return err
 		}
 		if err := s.waitRoom(ctx); err != nil {
 			return err
@@ -369,7 +375,7 @@ func (s *Stream) writeGaps() (wrote bool, err error) {
 		}
 		rec := gapRecord{head: head{uid: s.uid, generation: s.generation, inc: g.inc}, first: g.first, last: g.last,
 			chain: g.chain, pos: g.pos, reason: g.reason}
-		if g.at, err = s.o.log.Append(appendGap(nil, &rec)); err != nil {
+		if g.at, err = s.o.log.AppendReserved(appendGap(nil, &rec)); err != nil {
 			g.at = 0
 			return wrote, fmt.Errorf("write gap of %s: %w", s.uid, err)
 		}

@@ -39,6 +39,9 @@ type Config struct {
 	MaxAnswerBytes int64
 	// IdleTimeout closes a connection that carried nothing for so long.
 	IdleTimeout time.Duration
+	// DenyPrivate refuses to connect to loopback, link-local and private addresses, whatever the host's name resolves to: the
+	// author of a pipeline must not reach local services by it (DESIGN.md §16). A proxy from the environment is not used then.
+	DenyPrivate bool
 	// DialTimeout bounds connecting and the TLS handshake each.
 	DialTimeout time.Duration
 }

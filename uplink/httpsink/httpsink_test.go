@@ -3,6 +3,7 @@ package httpsink
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,26 @@ func TestConfigNamesTheFault(t *testing.T) {
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want one that names %s", err, want)
+		}
+	}
+}
+
+func TestDenyPrivateLooksAtTheAddress(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	c := Default()
+	c.URL, c.DenyPrivate = srv.URL, true
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(t.Context(), uplink.Stream{Gateway: "g", Pipeline: "p", Sink: "s"}, uplink.Incarnation{Major: 1}, 1); !errors.Is(err, ErrPrivate) {
+		t.Fatalf("loopback: %v, want ErrPrivate", err)
+	}
+	for address, private := range map[string]bool{"10.1.2.3:80": true, "192.168.0.9:80": true, "[::1]:80": true, "[fe80::1]:80": true, "[::ffff:127.0.0.1]:80": true,
+		"169.254.169.254:80": true, "0.0.0.0:80": true, "[fd00::1]:80": true, "93.184.216.34:443": false, "[2606:2800::1]:443": false} {
+		if err := denyPrivate("tcp", address, nil); errors.Is(err, ErrPrivate) != private {
+			t.Errorf("%s: %v", address, err)
 		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 type request struct {
 	wire.Request
 	body []byte // checked lines of a send
-	done chan struct{}
+	// lines counts what the body holds
+	lines struct{ records, gaps uint64 }
+	done  chan struct{}
 	// set before done is closed
 	verdict  verdict
 	progress uplink.Progress
@@ -166,6 +168,10 @@ func (r *Receiver) open(tx *bolt.Tx, q *request, stream string, state *row, foun
 // take stores or hands over what is new.
 func (r *Receiver) take(tx *bolt.Tx, q *request, fresh []byte, first uint64) error {
 	d := Delivery{Stream: q.Stream, Generation: q.Generation, Incarnation: q.Incarnation}
+	if r.apply == nil && len(fresh) == len(q.body) { // all of it is new, and it was read and counted when it came
+		q.records, q.gaps = q.lines.records, q.lines.gaps
+		return r.keep(tx, q, fresh, first)
+	}
 	err := wire.Lines(fresh, first, q.Last, func(l wire.Line) error {
 		if l.Gap {
 			q.gaps += l.Last - l.Seq + 1
@@ -185,6 +191,11 @@ func (r *Receiver) take(tx *bolt.Tx, q *request, fresh []byte, first uint64) err
 			return err
 		}
 	}
+	return r.keep(tx, q, fresh, first)
+}
+
+// keep stores lines in the file, unless they were handed over and are not to be kept.
+func (r *Receiver) keep(tx *bolt.Tx, q *request, fresh []byte, first uint64) error {
 	if r.config.Discard {
 		return nil
 	}

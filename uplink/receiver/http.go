@@ -137,6 +137,11 @@ func bodyStatus(err error) int {
 // check reads all lines; rows that are no JSON are named when that is asked for.
 func (r *Receiver) check(q *request) (bad []uplink.Rejected, err error) {
 	err = wire.Lines(q.body, q.First, q.Last, func(l wire.Line) error {
+		if l.Gap {
+			q.lines.gaps += l.Last - l.Seq + 1
+		} else {
+			q.lines.records++
+		}
 		if r.config.CheckRows && !l.Gap && !json.Valid(l.Data) {
 			bad = append(bad, uplink.Rejected{Seq: l.Seq, Reason: "row is not JSON"})
 		}

@@ -26,6 +26,8 @@ type Far interface {
 type Options struct {
 	NoChain  bool // Progress carries no chain
 	NoBoards bool // an equal incarnation of another board cannot be told apart
+	// OneStream: the far end takes a single stream.
+	OneStream bool
 }
 
 // Stream is the name that the suite uses.
@@ -318,6 +320,9 @@ func (s *suite) payloads() {
 }
 
 func (s *suite) streams() {
+	if s.o.OneStream {
+		s.Skip("this sink takes one stream")
+	}
 	e := s.far.Connect(s, "a")
 	defer e.Close()
 	s.open(e, one, 1, 0)

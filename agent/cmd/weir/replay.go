@@ -11,6 +11,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/replay"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
 )
 
 func replayCommand(o *options) *cobra.Command {
@@ -99,7 +100,7 @@ func pickPipeline(cfg *config.Config, name string) (*config.Pipeline, error) {
 }
 
 func didYouMean(name string, names []string) string {
-	if near := plan.Nearest(name, names); near != "" {
+	if near := suggest.Nearest(name, names); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return ""

@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/exec"
+	"github.com/weirstream/weir/store/deadletter"
+	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/uplink"
+)
+
+// openDead opens the pipeline's dead letters: rows and records that its steps refused, and results that an upstream refused.
+func (a *attempt) openDead(dir string) error {
+	d, recovered, err := deadletter.Open(deadletter.Options{
+		FS: disk.OS, Dir: dir, Config: deadletter.Default(), Stamp: a.agent.clock.Stamp, Logger: a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open dead letters: %w", err)
+	}
+	for _, what := range recovered.Damaged {
+		a.log.Error("dead letter is damaged", "what", what)
+	}
+	a.dead = d
+	return nil
+}
+
+// deadEndpoint is the far end of the stream of dead letters: the store on this device. It deduplicates by sequence, so
+// the stream is exactly once like any other.
+type deadEndpoint struct {
+	store *deadletter.Store
+	last  uint64
+}
+
+// Open tells the end of the unbroken run that is kept.
+func (d *deadEndpoint) Open(_ context.Context, s uplink.Stream, inc uplink.Incarnation, generation uint64) (uplink.Progress, error) {
+	d.last = d.store.LastSeq(s.String(), generation)
+	return uplink.Progress{Generation: generation, Incarnation: inc, Seq: d.last}, nil
+}
+
+// Send keeps a batch, durably.
+func (d *deadEndpoint) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
+	entries := make([]*deadletter.Entry, 0, len(b.Results))
+	for i := range b.Results {
+		r := &b.Results[i]
+		e := &deadletter.Entry{
+			Stream: b.Stream.String(), Generation: b.Generation, Seq: r.Seq, Last: r.Last, Gap: r.Kind == pipeline.ResultGap, Pos: r.Pos, Time: r.Time,
+		}
+		if e.Gap {
+			e.Reason = string(r.Payload)
+		} else {
+			e.Payload = r.Payload
+		}
+		entries = append(entries, e)
+	}
+	if err := d.store.Append(ctx, entries...); err != nil {
+		return uplink.Answer{}, fmt.Errorf("keep dead letters: %w", err)
+	}
+	d.last = b.Last
+	return uplink.Answer{Durable: b.Last}, nil
+}
+
+func (d *deadEndpoint) Confirm(context.Context) (uint64, error) { return d.last, nil }
+func (d *deadEndpoint) Guarantee() uplink.Guarantee             { return uplink.ExactlyOnce }
+func (d *deadEndpoint) Close() error                            { return nil }
+
+// keepRejected keeps a result that an upstream refused for good. Durable on return; a repeat is dropped by its sequence.
+func (a *attempt) keepRejected(ctx context.Context, d *uplink.DeadLetter) error {
+	return a.dead.Append(ctx, &deadletter.Entry{
+		Stream: d.Stream.String(), Generation: d.Generation, Seq: d.Result.Seq, Last: d.Result.Last, Pos: d.Result.Pos, Time: d.Result.Time,
+		Reason: d.Reason, Payload: d.Result.Payload,
+	})
+}
+
+// deadLetters gives the dead letters in one form, whoever refused them.
+func (a *attempt) deadLetters(after uint64, limit int, f func(id uint64, letter []byte) error) error {
+	list, err := a.dead.List(context.Background(), after, limit)
+	if err != nil {
+		return fmt.Errorf("list dead letters: %w", err)
+	}
+	for i := range list {
+		letter, err := letterOf(&list[i])
+		if err != nil {
+			return err
+		}
+		if err := f(list[i].ID, letter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letterOf: an entry without a reason of its own is a letter of the engine already.
+func letterOf(e *deadletter.Entry) ([]byte, error) {
+	if e.Reason == "" && json.Valid(e.Payload) {
+		return e.Payload, nil
+	}
+	l := exec.DeadLetter{Step: e.Stream, Reason: "rejected", Detail: e.Reason, Position: uint64(e.Pos), Truncated: e.Size - len(e.Payload)}
+	if e.Gap {
+		l.Reason = "dropped"
+	}
+	if utf8.Valid(e.Payload) {
+		l.Payload = string(e.Payload)
+	} else {
+		l.Raw = e.Payload
+	}
+	b, err := json.Marshal(&l)
+	if err != nil {
+		return nil, fmt.Errorf("encode dead letter %d: %w", e.ID, err)
+	}
+	return b, nil
+}

@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/exec"
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/store/outbox"
+	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/filesink"
+	"github.com/weirstream/weir/uplink/httpsink"
+)
+
+// link joins a stream of the outbox with its endpoint through a sender.
+type link struct {
+	uid, commit string
+	stream      uplink.Stream
+	queue       *outbox.Stream
+	endpoint    uplink.Endpoint
+	sender      *uplink.Sender
+}
+
+// run sends until ctx ends. A fenced stream stops for good: its results stay here, the pipeline's other sinks go on.
+func (l *link) run(ctx context.Context) error {
+	err := l.sender.Run(ctx)
+	if errors.Is(err, uplink.ErrFenced) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+func (l *link) close() error { return l.endpoint.Close() }
+
+// openSink gives the engine the outbox stream of a sink, and makes the link that empties it.
+func (a *attempt) openSink(uid string) (pipeline.ResultSink, error) {
+	if uid == exec.DeadSink {
+		return a.addLink(uid, nil, &deadEndpoint{store: a.dead})
+	}
+	for _, s := range a.graph.Sinks {
+		if s.UID == uid {
+			e, err := a.endpoint(s)
+			if err != nil {
+				return nil, err
+			}
+			return a.addLink(uid, s, e)
+		}
+	}
+	return nil, fmt.Errorf("BUG: no sink %q", uid)
+}
+
+func (a *attempt) addLink(uid string, s *plan.Sink, e uplink.Endpoint) (*outbox.Stream, error) {
+	commit := "checkpoint"
+	so := outbox.StreamOptions{}
+	c := uplink.Default()
+	if s != nil {
+		commit = s.Commit
+		so = streamOptions(s)
+		if err := senderConfig(s.Spec, &c); err != nil {
+			return nil, err
+		}
+	}
+	q, err := a.outbox.Stream(uid, so)
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	inc := a.agent.incarnation()
+	l := &link{uid: uid, commit: commit, queue: q, endpoint: e,
+		stream: uplink.Stream{Gateway: a.agent.gateway(), Pipeline: a.id.String(), Sink: uid}}
+	l.sender, err = uplink.NewSender(uplink.SenderOptions{
+		Config: c, Stream: l.stream, Generation: a.generation, Incarnation: uplink.Incarnation{Major: inc.Major, Minor: inc.Minor},
+		Queue: q, Endpoint: e, DeadLetter: a.keepRejected, Logger: a.log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	a.links = append(a.links, l)
+	return q, nil
+}
+
+func streamOptions(s *plan.Sink) outbox.StreamOptions {
+	o := outbox.StreamOptions{MaxBytes: s.Spec.MaxBytes, TTL: durationNs(s.Spec.TTLNs)}
+	switch s.Commit {
+	case "immediate":
+		o.Mode = outbox.ImmediateCommit
+	case "at-least-once":
+		o.Mode = outbox.AtLeastOnce
+	}
+	if s.Spec.OnLimit == "drop_oldest" {
+		o.OnFull = outbox.DropOldest
+	}
+	return o
+}
+
+func senderConfig(s *plan.SinkSpec, c *uplink.Config) (err error) {
+	if c.Priority, err = uplink.ParsePriority(s.Priority); err != nil {
+		return err
+	}
+	if h := s.HTTP; h != nil {
+		if h.BatchRecords > 0 {
+			c.MaxResults = h.BatchRecords
+		}
+		if h.BatchBytes > 0 {
+			c.MaxBytes = int(h.BatchBytes)
+		}
+		if h.TimeoutNs > 0 {
+			c.Timeout = durationNs(h.TimeoutNs)
+		}
+	}
+	return nil
+}
+
+// endpoint makes the far end of a sink as configured. It connects to nothing yet.
+func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
+	switch {
+	case s.Spec.HTTP != nil:
+		h := s.Spec.HTTP
+		c := httpsink.Default()
+		c.URL, c.Protocol, c.TokenFile, c.TLS.CA, c.Board = h.URL.Value, h.Protocol, h.TokenFile, h.CAFile, a.agent.gateway()
+		if h.Gzip {
+			c.Compression = "gzip"
+		}
+		c.Headers = map[string]string{}
+		for _, header := range h.Headers {
+			c.Headers[header.Name.Value] = header.Expr.Value
+		}
+		return httpsink.New(c)
+	case s.Spec.File != nil:
+		return filesink.New(filesink.Config{Path: s.Spec.File.File})
+	}
+	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)
+}
+
+// ledger is the sink's line of the ledger.
+func (l *link) ledger(mark pipeline.SinkMark) api.SinkLedger {
+	m, st := l.sender.Metrics(), l.queue.Stats()
+	s := api.SinkLedger{
+		UID: l.uid, Stream: l.stream.String(), Commit: l.commit, Guarantee: string(l.endpoint.Guarantee()), Generation: mark.Generation,
+		Emitted: max(mark.Seq, st.ConfirmedUpTo), Confirmed: st.ConfirmedUpTo, Rejected: m.Rejected.Load(),
+		Dropped: st.Expired + st.Overflowed, Retries: m.Retried.Load(), Divergences: st.Divergences, Error: m.LastError(),
+	}
+	s.Pending = s.Emitted - s.Confirmed
+	switch {
+	case m.Fenced.Load():
+		s.State = "fenced"
+	case s.Error != "":
+		s.State = "retrying"
+	default:
+		s.State = "ok"
+	}
+	return s
+}

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// WriteMetrics writes the status as Prometheus metrics, then those of the process.
+func (a *Agent) WriteMetrics(w io.Writer) {
+	s := a.Status()
+	metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_info{version=%q,gateway=%q}", s.Version, s.Gateway), 1)
+	metrics.WriteGaugeUint64(w, "weir_clock_trusted", flag(s.Clock.Trusted))
+	metrics.WriteGaugeUint64(w, "weir_journal_first_position", s.Journal.First)
+	metrics.WriteGaugeUint64(w, "weir_journal_last_position", s.Journal.Last)
+	metrics.WriteGaugeUint64(w, "weir_journal_bytes", uint64(s.Journal.Bytes))
+	metrics.WriteGaugeUint64(w, "weir_journal_max_bytes", uint64(s.Journal.BytesMax))
+	metrics.WriteCounterUint64(w, "weir_journal_written_bytes_total", s.Journal.Written)
+	metrics.WriteCounterUint64(w, "weir_journal_syncs_total", s.Journal.Syncs)
+	metrics.WriteGaugeUint64(w, "weir_journal_full", flag(s.Journal.Full))
+	metrics.WriteGaugeUint64(w, "weir_journal_failed", flag(s.Journal.Failed != ""))
+	for _, b := range s.Sessions {
+		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_mqtt_ready{broker=%q}", b.Name), flag(b.State == "ready"))
+		for name, v := range b.Counters {
+			metrics.WriteCounterUint64(w, fmt.Sprintf("weir_mqtt_%s_total{broker=%q}", name, b.Name), v)
+		}
+	}
+	for i := range s.Pipelines {
+		p := &s.Pipelines[i]
+		l := fmt.Sprintf("{pipeline=%q}", p.Name)
+		metrics.WriteGaugeUint64(w, "weir_pipeline_running"+l, flag(p.State == string(PipelineRunning)))
+		metrics.WriteCounterUint64(w, "weir_pipeline_restarts_total"+l, p.Restarts)
+		metrics.WriteGaugeUint64(w, "weir_pipeline_position"+l, p.Position)
+		metrics.WriteGaugeUint64(w, "weir_pipeline_lag_records"+l, p.Lag)
+		metrics.WriteGaugeUint64(w, "weir_pipeline_ledger_balanced"+l, flag(p.Balanced))
+		metrics.WriteGaugeFloat64(w, "weir_checkpoint_age_seconds"+l, p.Checkpoint.AgeSeconds)
+		metrics.WriteGaugeUint64(w, "weir_checkpoint_bytes"+l, uint64(p.Checkpoint.Bytes))
+		metrics.WriteGaugeFloat64(w, "weir_checkpoint_duration_seconds"+l, p.Checkpoint.DurationMs/1e3)
+		metrics.WriteCounterUint64(w, "weir_checkpoint_completed_total"+l, p.Checkpoint.Completed)
+		metrics.WriteCounterUint64(w, "weir_checkpoint_failed_total"+l, p.Checkpoint.Failed)
+		for _, x := range p.Sources {
+			l := fmt.Sprintf("{pipeline=%q,source=%q}", p.Name, x.Name)
+			counters(w, "weir_source", l, "received", x.Received, "rows", x.Rows, "tombstones", x.Tombstones, "dead", x.Dead, "stubs", x.Stubs)
+		}
+		for _, x := range p.Steps {
+			l := fmt.Sprintf("{pipeline=%q,step=%q}", p.Name, x.UID)
+			counters(w, "weir_step", l, "in", x.In, "emitted", x.Emitted, "late", x.Late, "dropped", x.Dropped, "dead", x.Dead)
+		}
+		for _, x := range p.Sinks {
+			l := fmt.Sprintf("{pipeline=%q,sink=%q}", p.Name, x.UID)
+			counters(w, "weir_sink", l, "emitted", x.Emitted, "confirmed", x.Confirmed, "rejected", x.Rejected, "dropped", x.Dropped,
+				"retries", x.Retries, "divergences", x.Divergences)
+			metrics.WriteGaugeUint64(w, "weir_sink_pending"+l, x.Pending)
+			metrics.WriteGaugeUint64(w, "weir_sink_ok"+l, flag(x.State == "ok"))
+		}
+	}
+	metrics.WriteProcessMetrics(w)
+}
+
+// counters writes pairs of name and value.
+func counters(w io.Writer, prefix, labels string, pairs ...any) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name := strings.Join([]string{prefix, pairs[i].(string), "total"}, "_")
+		metrics.WriteCounterUint64(w, name+labels, pairs[i+1].(uint64))
+	}
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/mqtt"
+)
+
+// session is one broker session with its settings.
+type session struct {
+	name, url string
+	mqtt      *mqtt.Session
+}
+
+// newSession makes the session of a broker with all sources that read from it. Its dedup table is rebuilt from the journal.
+func (a *Agent) newSession(b *config.Broker) (*session, error) {
+	c := mqtt.DefaultConfig()
+	c.Name, c.URL, c.ClientID = b.Name.Value, b.URL.Value, b.ClientID.Value
+	if c.ClientID == "" {
+		c.ClientID = "weir-" + a.gateway()
+	}
+	c.AllowPlaintext = a.config.Security.AllowPlaintext
+	c.Username, c.PasswordFile = b.Username, b.PasswordFile
+	if b.TLS != nil {
+		c.CAFile, c.CertFile, c.KeyFile, c.ServerName = b.TLS.CA, b.TLS.Cert, b.TLS.Key, b.TLS.ServerName
+	}
+	if b.Keepalive > 0 {
+		c.KeepAlive = b.Keepalive
+	}
+	if b.ConnectTimeout > 0 {
+		c.ConnectTimeout = b.ConnectTimeout
+	}
+	for _, s := range a.config.Sources {
+		if s.Broker.Value != b.Name.Value {
+			continue
+		}
+		sc := mqtt.DefaultSource()
+		sc.Name, sc.Filter, sc.QoS, sc.MaxRate, sc.MaxBytesPerDay = s.Name.Value, s.Filter, uint8(s.QoS), s.RateMax, s.BytesPerDayMax
+		if s.Retained != "" {
+			sc.Retained = mqtt.Retained(s.Retained)
+		}
+		if s.MaxMessageBytes > 0 {
+			sc.MaxMessage = int(s.MaxMessageBytes)
+		}
+		c.Sources = append(c.Sources, sc)
+	}
+	m, err := mqtt.NewSession(c, a.journal, a.log.With(slog.String("broker", c.Name)), mqtt.Hooks{})
+	if err != nil {
+		return nil, err
+	}
+	return &session{name: c.Name, url: c.URL, mqtt: m}, nil
+}
+
+// run keeps the session until ctx ends: then what was received is made durable, acknowledged, and the broker is told.
+func (s *session) run(ctx context.Context) error { return s.mqtt.Run(ctx) }
+
+// carry re-adds what the dedup tables still need of records below a position.
+func (a *Agent) carry(before pipeline.Position, add func(*pipeline.Entry) error) error {
+	for _, s := range a.sessions {
+		if err := s.mqtt.Carry(before, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) status() api.SessionStatus {
+	st := s.mqtt.Stats()
+	out := api.SessionStatus{Name: s.name, URL: s.url, State: st.State, Error: st.Err}
+	if st.Takeover {
+		out.Error = "another client uses this client id; give each gateway its own"
+	}
+	out.Counters = map[string]uint64{
+		"received": st.Received, "received_bytes": st.Bytes, "journaled": st.Journaled, "qos0": st.QoS0, "acked": st.Acked,
+		"duplicates": st.Duplicates, "stubs": st.Stubs, "retained_ignored": st.RetainedIgnored, "unrouted": st.Unrouted,
+		"throttled": st.Throttled, "connects": st.Connects, "connect_failures": st.ConnectFailures, "stale_acks": st.StaleAcks,
+		"session_lost": st.SessionLost, "went_back": st.WentBack, "old_duplicates": st.OldDuplicates, "id_reuse": st.IDReuse,
+		"forgotten": st.Forgotten, "takeovers": st.Takeovers, "refusals": st.Refusals, "queue_hints": st.QueueHints, "full": st.Full,
+		"protocol_errors": st.ProtocolErrors,
+	}
+	return out
+}

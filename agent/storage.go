@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/weirstream/weir/snapshot"
+	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/outbox"
+)
+
+// openStorage opens checkpoints, outbox and dead letters of the pipeline through recovery.
+func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
+	if err := disk.OS.MkdirAll(dir); err != nil {
+		return fmt.Errorf("make %s: %w", dir, err)
+	}
+	if a.store, err = a.openStore(ctx, dir); err != nil {
+		return err
+	}
+	var recovered *outbox.Recovery
+	a.outbox, recovered, err = outbox.Open(outbox.Options{
+		FS: disk.OS, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Logger: a.log,
+		Divergence: func(sink string, seq, held, made uint64) {
+			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
+				"sink", sink, "seq", seq, "held", held, "made", made)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("open outbox: %w", err)
+	}
+	for _, d := range recovered.Damaged {
+		a.log.Error("outbox record is damaged and counts as missing", "what", d)
+	}
+	return a.openDead(filepath.Join(dir, "dead"))
+}
+
+func (a *attempt) openStore(ctx context.Context, dir string) (snapshot.Store, error) {
+	if d := a.spec.Checkpoint.Dir; d != "" {
+		dir = filepath.Join(d, a.id.String())
+		if err := disk.OS.MkdirAll(dir); err != nil {
+			return nil, fmt.Errorf("make %s: %w", dir, err)
+		}
+	}
+	if a.spec.Checkpoint.Store == "bbolt" {
+		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, "checkpoints.db"), Pipeline: a.id, Logger: a.log})
+		if err != nil {
+			return nil, fmt.Errorf("open checkpoint store: %w", err)
+		}
+		return s, nil
+	}
+	s, err := snapshot.OpenLog(ctx, snapshot.LogOptions{
+		FS: disk.OS, Dir: filepath.Join(dir, "checkpoints"), Pipeline: a.id, Catalog: filepath.Join(dir, "catalog.db"), Logger: a.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open checkpoint store: %w", err)
+	}
+	return s, nil
+}
+
+// checkpointConfig takes the settings over.
+func (a *attempt) checkpointConfig() snapshot.Config {
+	s, c := &a.spec.Checkpoint, snapshot.Default()
+	c.Interval, c.EveryRecords, c.MinPause = s.Interval, uint64(s.EveryRecords), s.MinPause
+	if s.Timeout > 0 {
+		c.Timeout = s.Timeout
+	}
+	if s.Retained > 0 {
+		c.Retained = s.Retained
+	}
+	if s.RebaseRatio > 0 {
+		c.RebaseRatio = s.RebaseRatio
+	}
+	if s.TolerableFailures > 0 {
+		c.TolerableFailures = s.TolerableFailures
+	}
+	if s.Mode == string(snapshot.AtLeastOnce) {
+		c.Mode = snapshot.AtLeastOnce
+	}
+	return c
+}
+
+func durationNs(ns int64) time.Duration { return time.Duration(ns) }

@@ -1,0 +1,94 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/weirstream/weir/store/boltkv"
+)
+
+// catalog is a list of checkpoints beside a LogStore, for tools and as a second witness. It is written now and then, lags
+// behind, and can be lost: the log is the truth. A damaged one is set aside and made anew.
+type catalog struct {
+	db *boltkv.DB
+}
+
+func openCatalog(path string, logger *slog.Logger) (*catalog, error) {
+	db, err := boltkv.Open(path, boltkv.Options{})
+	if errors.Is(err, boltkv.ErrCorrupt) {
+		to, aerr := boltkv.SetAside(path)
+		if aerr != nil {
+			return nil, errors.Join(err, aerr)
+		}
+		logger.Warn("checkpoint catalog set aside and made anew", "to", to, "error", err)
+		db, err = boltkv.Open(path, boltkv.Options{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open checkpoint catalog: %w", err)
+	}
+	return &catalog{db}, nil
+}
+
+// last reads the highest checkpoint number that was noted as used, and the newest checkpoint that was live then.
+func (c *catalog) last() (used, newest uint64) {
+	_ = c.db.View(func(tx *boltkv.Tx) error { // fails only when closed
+		if m := tx.Bucket(bucketMeta); m != nil {
+			used = beUint(m.Get(keyLast))
+		}
+		if b := tx.Bucket(bucketCheckpoint); b != nil {
+			k, _ := b.Cursor().Last()
+			newest = beUint(k)
+		}
+		return nil
+	})
+	return used, newest
+}
+
+// write replaces the list.
+func (c *catalog) write(last uint64, live []*Manifest, aside []Bad) error {
+	return c.db.Update(func(tx *boltkv.Tx) error {
+		for _, name := range [][]byte{bucketCheckpoint, bucketAside} {
+			if tx.Bucket(name) != nil {
+				if err := tx.DeleteBucket(name); err != nil {
+					return err
+				}
+			}
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		for _, m := range live {
+			if err := tx.Bucket(bucketCheckpoint).Put(be(m.ID), AppendManifest(nil, m)); err != nil {
+				return err
+			}
+		}
+		for _, a := range aside {
+			if err := tx.Bucket(bucketAside).Put(be(a.ID), appendString(nil, a.Reason)); err != nil {
+				return err
+			}
+		}
+		m, err := tx.CreateBucketIfNotExists(bucketMeta)
+		if err != nil {
+			return err
+		}
+		return m.Put(keyLast, be(last))
+	})
+}
+
+func (c *catalog) close() error { return c.db.Close() }
+
+// note writes the catalog. It may fail harmlessly: nothing is restored from it.
+func (s *LogStore) note() {
+	if s.catalog == nil {
+		return
+	}
+	l, err := s.List(context.Background()) // reads memory only
+	if err == nil {
+		err = s.catalog.write(s.LastID(), l.Manifests, l.SetAside)
+	}
+	if err != nil {
+		s.logger.Warn("write checkpoint catalog failed", "error", err)
+	}
+}

@@ -1,0 +1,93 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// Bits of an entry's second byte (FORMAT.md).
+const (
+	bitsQoS   = 0x03
+	bitRetain = 0x04
+	bitDup    = 0x08
+	bitsKnown = bitsQoS | bitRetain | bitDup
+
+	fixedBytes = 4 // kind, bits, packet id
+)
+
+var (
+	// ErrEntry: an intact record that is no entry; the journal was written by something else.
+	ErrEntry = errors.New("journal entry is malformed")
+	// ErrKind: an entry of a newer agent.
+	ErrKind = errors.New("journal entry kind is not known to this agent")
+)
+
+// appendHead appends everything of the entry but the payload.
+func appendHead(dst []byte, e *pipeline.Entry) []byte {
+	bits := e.QoS & bitsQoS
+	if e.Retain {
+		bits |= bitRetain
+	}
+	if e.Dup {
+		bits |= bitDup
+	}
+	dst = append(dst, byte(e.Kind), bits)
+	dst = binary.LittleEndian.AppendUint16(dst, e.PacketID)
+	dst = binary.AppendUvarint(dst, uint64(len(e.Session)))
+	dst = append(dst, e.Session...)
+	dst = binary.AppendUvarint(dst, uint64(len(e.Source)))
+	dst = append(dst, e.Source...)
+	return binary.AppendUvarint(dst, uint64(len(e.Topic)))
+}
+
+// decode reads an entry. Topic and Payload alias b; names are interned.
+func decode(b []byte, e *pipeline.Entry, names *interner) error {
+	if len(b) < fixedBytes {
+		return fmt.Errorf("%w: %d bytes", ErrEntry, len(b))
+	}
+	if k := pipeline.EntryKind(b[0]); k < pipeline.EntryMessage || k > pipeline.EntryForget {
+		return fmt.Errorf("%w: %d", ErrKind, k)
+	}
+	bits := b[1]
+	if bits&^byte(bitsKnown) != 0 || bits&bitsQoS == 3 {
+		return fmt.Errorf("%w: bits %#x", ErrEntry, bits)
+	}
+	e.Kind, e.QoS, e.Retain, e.Dup = pipeline.EntryKind(b[0]), bits&bitsQoS, bits&bitRetain != 0, bits&bitDup != 0
+	e.PacketID = binary.LittleEndian.Uint16(b[2:])
+	var session, source []byte
+	rest := b[fixedBytes:]
+	for _, f := range [...]*[]byte{&session, &source, &e.Topic} {
+		n, w := binary.Uvarint(rest)
+		if w <= 0 || n > uint64(len(rest)-w) {
+			return fmt.Errorf("%w: a length is beyond its end", ErrEntry)
+		}
+		end := w + int(n)
+		*f, rest = rest[w:end:end], rest[end:]
+	}
+	e.Session, e.Source, e.Payload = names.text(session), names.text(source), rest[:len(rest):len(rest)]
+	return nil
+}
+
+// internerMax bounds what a reader remembers: names come from the config, so that a handful is usual.
+const internerMax = 1024
+
+// interner gives the same string for the same bytes without allocating again.
+type interner struct{ known map[string]string }
+
+func (i *interner) text(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if s, ok := i.known[string(b)]; ok {
+		return s
+	}
+	if i.known == nil || len(i.known) >= internerMax {
+		i.known = map[string]string{}
+	}
+	s := string(b)
+	i.known[s] = s
+	return s
+}

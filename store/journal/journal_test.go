@@ -1,0 +1,344 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/disk/disktest"
+	"github.com/weirstream/weir/store/log"
+)
+
+func small() log.Config {
+	c := log.Default()
+	c.SegmentBytes, c.MaxBytes, c.ReserveBytes = 8<<10, 1<<20, 0
+	c.Linger, c.MaxUnsynced, c.TailBytes, c.Compress, c.SpareSegments = 0, 64<<10, 4<<10, false, 100
+	return c
+}
+
+func mustOpen(t testing.TB, o Options) (*Journal, *Recovery) {
+	t.Helper()
+	o.Dir = "/journal"
+	if o.SegmentBytes == 0 {
+		o.Config = small()
+	}
+	j, rec, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, rec
+}
+
+// entry makes a message entry that can be told from every other.
+func entry(serial, size int) *pipeline.Entry {
+	p := fmt.Appendf(nil, "payload %d ", serial)
+	for len(p) < size {
+		p = append(p, byte(serial+len(p)*3))
+	}
+	return &pipeline.Entry{
+		Kind: pipeline.EntryMessage, QoS: uint8(serial % 3), Retain: serial%5 == 0, Dup: serial%7 == 0, PacketID: uint16(serial),
+		Session: "plant", Source: "telemetry", Topic: fmt.Appendf(nil, "site/a/dev/%d", serial%10), Payload: p,
+	}
+}
+
+func same(a, b *pipeline.Entry) bool {
+	return a.Kind == b.Kind && a.QoS == b.QoS && a.Retain == b.Retain && a.Dup == b.Dup && a.PacketID == b.PacketID &&
+		a.Session == b.Session && a.Source == b.Source && bytes.Equal(a.Topic, b.Topic) && bytes.Equal(a.Payload, b.Payload)
+}
+
+func fill(t testing.TB, j *Journal, n, size int) {
+	t.Helper()
+	for range n {
+		if _, err := j.Append(entry(int(j.Last())+1, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAppendReadScan(t *testing.T) {
+	m := disktest.NewMem()
+	stamp := pipeline.Stamp{Elapsed: 1, Wall: 2, Trusted: true}
+	j, _ := mustOpen(t, Options{FS: m, Stamp: func() pipeline.Stamp { return stamp }})
+	fill(t, j, 60, 300)
+	check := func() {
+		t.Helper()
+		r, err := j.Reader(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		want := pipeline.Position(1)
+		for want <= j.Last() {
+			b, err := r.Next(t.Context())
+			if err != nil || b.First != want || int(b.Last-b.First)+1 != len(b.Entries) {
+				t.Fatal(err, b)
+			}
+			for i := range b.Entries {
+				e := &b.Entries[i]
+				if e.Pos != want || e.Stamp != stamp || !same(e, entry(int(want), 300)) {
+					t.Fatalf("entry %d is %+v", want, e)
+				}
+				want++
+			}
+		}
+		n := pipeline.Position(20)
+		if err := j.Scan(n, func(e *pipeline.Entry) error {
+			if e.Pos != n || !same(e, entry(int(n), 300)) {
+				return fmt.Errorf("entry %d is %+v", n, e)
+			}
+			n++
+			return nil
+		}); err != nil || n != 61 {
+			t.Fatal(err, n)
+		}
+	}
+	check()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j, _ = mustOpen(t, Options{FS: m, Stamp: func() pipeline.Stamp { return stamp }})
+	defer j.Close()
+	check()
+}
+
+// TestRule11_HoldersKeepTheJournal: the lowest holder decides; without one everything is kept (checkpoint 0 holds too).
+func TestRule11_HoldersKeepTheJournal(t *testing.T) {
+	j, _ := mustOpen(t, Options{FS: disktest.NewMem()})
+	defer j.Close()
+	fill(t, j, 100, 400)
+	trim := func(want func(first pipeline.Position) bool) {
+		t.Helper()
+		if err := j.Trim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !want(j.First()) {
+			t.Fatalf("first is %d, holders %v", j.First(), j.Stats().Holders)
+		}
+	}
+	trim(func(f pipeline.Position) bool { return f == 1 })
+	j.Retain("a", 0)
+	j.Retain("b", 90)
+	trim(func(f pipeline.Position) bool { return f == 1 })
+	j.Retain("a", 60)
+	trim(func(f pipeline.Position) bool { return f > 20 && f <= 61 })
+	j.Release("a")
+	trim(func(f pipeline.Position) bool { return f > 61 && f <= 91 })
+	if _, err := j.Reader(5); !errors.Is(err, pipeline.ErrTrimmed) {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := j.Scan(0, func(*pipeline.Entry) error { n++; return nil }); err != nil || n != int(j.Last()-j.First())+1 {
+		t.Fatal(err, n)
+	}
+}
+
+// TestCarryIsDurableBeforeTheRecycle also with a full journal.
+func TestCarryIsDurableBeforeTheRecycle(t *testing.T) {
+	c := small()
+	c.MaxBytes = 8 * c.SegmentBytes
+	j, _ := mustOpen(t, Options{FS: disktest.NewMem(), Config: c})
+	defer j.Close()
+	var err error
+	for err == nil {
+		if _, err = j.Append(entry(int(j.Last())+1, 500)); err == nil {
+			err = j.Sync(t.Context())
+		}
+	}
+	if !errors.Is(err, pipeline.ErrJournalFull) {
+		t.Fatal(err)
+	}
+	var before pipeline.Position
+	j.SetCarry(func(b pipeline.Position, add func(*pipeline.Entry) error) error {
+		before = b
+		if j.First() >= b {
+			t.Error("recycled before the carry")
+		}
+		return add(&pipeline.Entry{Kind: pipeline.EntryCarry, Session: "plant", Payload: []byte("table")})
+	})
+	j.Retain("p", j.Last())
+	if err := j.Trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if before != j.First() || j.Durable() != j.Last() {
+		t.Fatal(before, j.First())
+	}
+	carried := false
+	_ = j.Scan(0, func(e *pipeline.Entry) error { carried = carried || e.Kind == pipeline.EntryCarry; return nil })
+	if !carried {
+		t.Fatal("nothing carried")
+	}
+	failed := errors.New("table is busy")
+	j.SetCarry(func(pipeline.Position, func(*pipeline.Entry) error) error { return failed })
+	fill(t, j, 60, 500)
+	j.Retain("p", j.Last())
+	first := j.First()
+	if err := j.Trim(t.Context()); !errors.Is(err, failed) || j.First() != first {
+		t.Fatal(err, j.First())
+	}
+}
+
+// TestRule21_DamageIsAGapEntry: never a silent jump.
+func TestRule21_DamageIsAGapEntry(t *testing.T) {
+	gap := func(f faults) bool {
+		m := disktest.NewMem()
+		j, _ := mustOpen(t, Options{FS: m, Stamp: func() pipeline.Stamp { return pipeline.Stamp{Elapsed: 77} }})
+		fill(t, j, 30, 400)
+		_ = j.Close()
+		m.Flip(m.Names()[0], 5000, 1)
+		j, rec, err := open(Options{FS: m, Dir: "/journal", Config: small()}, f)
+		if err != nil || len(rec.Lost) != 1 {
+			t.Fatal(err, rec)
+		}
+		defer j.Close()
+		if j.Last() != 30 {
+			t.Fatal(j.Last())
+		}
+		found := false
+		r, _ := j.Reader(1)
+		for next := pipeline.Position(1); next <= 30; {
+			b, err := r.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.First != next {
+				return false
+			}
+			for _, e := range b.Entries {
+				if e.Kind == pipeline.EntryGap {
+					found = e.Pos == pipeline.Position(rec.Lost[0].First) && len(e.Payload) > 0 && e.Stamp.Elapsed == 77
+				}
+			}
+			next = b.Last + 1
+		}
+		return found
+	}
+	if !gap(faults{}) {
+		t.Error("no gap entry in the place of the damage")
+	}
+	if gap(faults{gapHidden: true}) {
+		t.Error("the planted fault is not found")
+	}
+}
+
+// TestPositionsGoOnBehindACheckpoint: the journal lost its tail, a checkpoint knows a higher position.
+func TestPositionsGoOnBehindACheckpoint(t *testing.T) {
+	again := func(f faults) bool {
+		m := disktest.NewMem()
+		j, _ := mustOpen(t, Options{FS: m})
+		fill(t, j, 5, 100)
+		_ = j.Close()
+		j, _, err := open(Options{FS: m, Dir: "/journal", Config: small(), After: 8}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		pos, err := j.Append(entry(1, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pos <= 8
+	}
+	if again(faults{}) {
+		t.Error("a position is given out twice")
+	}
+	if !again(faults{positionsAgain: true}) {
+		t.Error("the planted fault is not found")
+	}
+}
+
+func TestFailedJournal(t *testing.T) {
+	m := disktest.NewMem()
+	j, _ := mustOpen(t, Options{FS: m})
+	defer j.Close()
+	fill(t, j, 1, 10)
+	told := make(chan error, 2)
+	j.OnDurable(func(_ pipeline.Position, err error) { told <- err })
+	m.FailSyncs(1)
+	_, _ = j.Append(entry(2, 10))
+	if err := j.Sync(t.Context()); !errors.Is(err, pipeline.ErrJournalFailed) {
+		t.Fatal(err)
+	}
+	if err := <-told; !errors.Is(err, pipeline.ErrJournalFailed) {
+		t.Fatal(err)
+	}
+	if _, err := j.Append(entry(3, 10)); !errors.Is(err, pipeline.ErrJournalFailed) || j.Durable() != 1 {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := j.Trim(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+func TestAppendAllocatesNothing(t *testing.T) {
+	c := log.Default()
+	c.Linger, c.MaxUnsynced, c.ReserveBytes, c.Compress = 10e9, 64<<20, 0, false
+	j, _ := mustOpen(t, Options{FS: disktest.NewMem(), Config: c})
+	defer j.Close()
+	e := entry(1, 100)
+	for range 2000 { // grow the block
+		_, _ = j.Append(e)
+	}
+	_ = j.Sync(t.Context())
+	for range 2000 {
+		_, _ = j.Append(e)
+	}
+	_ = j.Sync(t.Context())
+	if n := testing.AllocsPerRun(500, func() { _, _ = j.Append(e) }); n != 0 {
+		t.Fatalf("%v allocations per Append", n)
+	}
+}
+
+func TestEntryRoundTripCutAndFlipped(t *testing.T) {
+	var names interner
+	for serial := range 50 {
+		e := entry(serial, serial)
+		b := append(append(appendHead(nil, e), e.Topic...), e.Payload...)
+		var got pipeline.Entry
+		if err := decode(b, &got, &names); err != nil || !same(e, &got) {
+			t.Fatal(err, got)
+		}
+		head := len(b) - len(e.Payload)
+		for n := range head {
+			if err := decode(b[:n], &got, &names); !errors.Is(err, ErrEntry) {
+				t.Fatalf("cut at %d: %v", n, err)
+			}
+		}
+		for n := range b {
+			for bit := range 8 {
+				bad := bytes.Clone(b)
+				bad[n] ^= 1 << bit
+				got = pipeline.Entry{}
+				if err := decode(bad, &got, &names); err == nil && same(e, &got) {
+					t.Fatalf("bit %d of byte %d flipped makes no difference", bit, n)
+				}
+			}
+		}
+	}
+	if err := decode([]byte{99, 0, 0, 0, 0, 0, 0}, &pipeline.Entry{}, &names); !errors.Is(err, ErrKind) {
+		t.Fatal(err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	e := entry(3, 20)
+	f.Add(append(append(appendHead(nil, e), e.Topic...), e.Payload...))
+	f.Add([]byte{6, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var e, again pipeline.Entry
+		if decode(b, &e, &interner{}) != nil {
+			return
+		}
+		enc := append(append(appendHead(nil, &e), e.Topic...), e.Payload...)
+		if err := decode(enc, &again, &interner{}); err != nil || !same(&e, &again) {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,108 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/log"
+)
+
+// Reader gives the durable entries from position from on. ErrTrimmed: from lies below First. A range that was damaged or left
+// out is a block with one EntryGap at its first position.
+func (j *Journal) Reader(from pipeline.Position) (pipeline.BlockReader, error) {
+	r, err := j.log.Reader(uint64(from))
+	if err != nil {
+		return nil, failure(err)
+	}
+	return &reader{j: j, in: r}, nil
+}
+
+// reader is for one goroutine.
+type reader struct {
+	j     *Journal
+	in    *log.Reader
+	names interner
+	stamp pipeline.Stamp // of the block before
+}
+
+// Next implements pipeline.BlockReader. It allocates one slice per block.
+func (r *reader) Next(ctx context.Context) (*pipeline.Block, error) {
+	for {
+		b, err := r.in.Next(ctx)
+		if err != nil {
+			return nil, failure(err)
+		}
+		if b.Lost && r.j.faults.gapHidden {
+			continue
+		}
+		return r.block(b)
+	}
+}
+
+func (r *reader) block(b *log.Block) (*pipeline.Block, error) {
+	out := &pipeline.Block{First: pipeline.Position(b.First), Last: pipeline.Position(b.Last)}
+	if b.Lost {
+		if b.Stamp.Elapsed > r.stamp.Elapsed {
+			r.stamp = b.Stamp
+		}
+		out.Entries = []pipeline.Entry{{
+			Pos: out.First, Stamp: r.stamp, Kind: pipeline.EntryGap,
+			Payload: fmt.Appendf(nil, "journal records %d to %d are lost: damaged on flash or left out after a loss", b.First, b.Last),
+		}}
+		return out, nil
+	}
+	r.stamp = b.Stamp
+	out.Entries = make([]pipeline.Entry, b.Count())
+	i := 0
+	for pos, rec := range b.Records() {
+		e := &out.Entries[i]
+		if err := decode(rec, e, &r.names); err != nil {
+			return nil, fmt.Errorf("read journal at %d: %w", pos, err)
+		}
+		e.Pos, e.Stamp = pipeline.Position(pos), b.Stamp
+		i++
+	}
+	return out, nil
+}
+
+// Close implements pipeline.BlockReader.
+func (r *reader) Close() error { return r.in.Close() }
+
+// Scan implements pipeline.Journal. It begins at First when from lies below: what was trimmed was carried. It ends with what was durable
+// when it was called.
+func (j *Journal) Scan(from pipeline.Position, f func(e *pipeline.Entry) error) error {
+	end := j.Durable()
+	var r pipeline.BlockReader
+	for {
+		from = max(from, j.First())
+		if from > end {
+			return nil
+		}
+		var err error
+		if r, err = j.Reader(from); err == nil {
+			break
+		} else if !errors.Is(err, pipeline.ErrTrimmed) { // a Trim came between
+			return err
+		}
+	}
+	defer r.Close()
+	for {
+		b, err := r.Next(context.Background()) // does not wait: the entries are durable
+		if err != nil {
+			return err
+		}
+		for i := range b.Entries {
+			if b.Entries[i].Pos > end {
+				return nil
+			}
+			if err := f(&b.Entries[i]); err != nil {
+				return err
+			}
+		}
+		if b.Last >= end {
+			return nil
+		}
+	}
+}

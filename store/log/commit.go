@@ -1,0 +1,301 @@
+package log
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// faults are planted by tests to show that they would be found; all false otherwise.
+type faults struct {
+	noSync        bool // frames are not synced
+	noDirSync     bool // new names are not synced
+	noEpoch       bool // neither epoch nor position ties a frame to its segment's present use
+	oldNotSynced  bool // a new segment is written before the old one is synced
+	tailNotSynced bool // recovery trusts what it reads
+	ackEarly      bool // durable is told before the sync
+	keepStale     bool // frames behind the cut are not removed
+	frameRaw      int  // no fault: smaller frames than frameRawBytes
+}
+
+// spaceRetry is how often a full disk is asked again.
+const spaceRetry = time.Second
+
+// run is the committer. It ends at Close or at a failure.
+func (l *Log) run() {
+	defer close(l.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		wait, ready, stop := l.decide(time.Now())
+		switch {
+		case stop:
+			l.end(ErrClosed)
+			return
+		case ready:
+			if err := l.commit(timer); err != nil {
+				l.end(err)
+				return
+			}
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-l.kick:
+		case <-timer.C:
+			l.pollFull()
+		}
+	}
+}
+
+// decide tells what the committer does now: commit when the first record has waited Linger, somebody waits in Sync, a frame is
+// full, or the log closes. A commit that ran longer than Linger is followed by the next without a pause.
+func (l *Log) decide(now time.Time) (wait time.Duration, ready, stop bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return 0, false, true
+	}
+	if l.open.count == 0 {
+		if l.full {
+			return spaceRetry, false, l.closing
+		}
+		return time.Hour, false, l.closing
+	}
+	if l.closing || l.urgent || len(l.open.raw) >= frameRawBytes {
+		return 0, true, false
+	}
+	wait = l.o.Linger - now.Sub(l.open.started)
+	return wait, wait <= 0, false
+}
+
+// commit writes the open block, makes it durable and tells. An error is final.
+func (l *Log) commit(timer *time.Timer) error {
+	l.mu.Lock()
+	b, first, synced := l.open, l.durable+1, l.durable
+	l.open, l.spare = l.spare, block{}
+	l.urgent, l.inflight = false, len(b.raw)
+	l.mu.Unlock()
+
+	b.cuts = append(b.cuts, cut{end: len(b.raw), count: b.count})
+	var stamp pipeline.Stamp
+	if l.o.Stamp != nil {
+		stamp = l.o.Stamp()
+	}
+	blocks := make([]*Block, 0, len(b.cuts))
+	start, counted := 0, uint64(0)
+	for _, c := range b.cuts {
+		raw := bytes.Clone(b.raw[start:c.end])
+		h := header{first: first + counted, last: first + c.count - 1, syncedThrough: synced, stamp: stamp, rawBytes: uint32(len(raw))}
+		if err := l.writeFrame(&h, raw, timer); err != nil {
+			return err
+		}
+		blocks = append(blocks, &Block{First: h.first, Last: h.last, Stamp: stamp, raw: raw})
+		start, counted = c.end, c.count
+	}
+	size := len(b.raw)
+	b.reset()
+	if l.bugs.ackEarly {
+		l.publish(blocks, size, b)
+	}
+	if !l.bugs.noSync {
+		if err := l.last.sync(); err != nil {
+			return fmt.Errorf("%w: %w", ErrFailed, err)
+		}
+	}
+	if !l.bugs.ackEarly {
+		l.publish(blocks, size, b)
+	}
+	return nil
+}
+
+// writeFrame packs, places and writes a frame, in a new segment when it does not fit the last one.
+func (l *Log) writeFrame(h *header, raw []byte, timer *time.Timer) error {
+	body := raw
+	if l.o.Compress && len(raw) > 0 {
+		if l.packed = l.enc.EncodeAll(raw, l.packed[:0]); len(l.packed) < len(raw) {
+			body, h.flags = l.packed, h.flags|flagZstd
+		}
+	}
+	h.bodyBytes = uint32(len(body))
+	size := headerBytes + len(body)
+	off := int64(0)
+	if l.last != nil {
+		off = place(l.last.end, size)
+	}
+	if l.last == nil || off+int64(size) > l.last.size {
+		if err := l.rotate(h.first, h.syncedThrough, int64(size), timer); err != nil {
+			return err
+		}
+		off = place(l.last.end, size)
+	}
+	seg := l.last
+	h.epoch = seg.epoch
+	if l.bugs.noEpoch {
+		h.epoch = 0
+	}
+	l.frame = append(append(l.frame[:0], make([]byte, headerBytes)...), body...)
+	h.seal(l.frame)
+	seg.dirty = true
+	if err := l.patiently(timer, func() error {
+		_, err := seg.file.WriteAt(l.frame, off)
+		return err
+	}); err != nil {
+		return fmt.Errorf("%w: write %s at %d: %w", ErrFailed, seg.name, off, err)
+	}
+	if cap(l.frame) > 4*frameRawBytes {
+		l.frame, l.packed = nil, nil
+	}
+	ref := frameRef{off: off, first: h.first, last: h.last, size: size}
+	if h.flags&flagLost != 0 {
+		ref.size = 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seg.frames = append(seg.frames, ref)
+	seg.end = off + int64(size)
+	l.stats.Frames++
+	l.stats.BytesWritten += uint64(size)
+	l.stats.PagesWritten += uint64(pages(off, size))
+	return nil
+}
+
+// epochStep makes epochs hard to guess: a payload cannot carry a frame that recovery would take for one of the log's.
+const epochStep = 1 << 32
+
+// rotate takes another segment into use. The old one is synced before the first write to the new one: a segment that
+// has a successor is whole, so that what is missing in it is damage.
+func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error {
+	if old := l.last; old != nil && old.dirty && !l.bugs.oldNotSynced && !l.bugs.noSync {
+		if err := old.sync(); err != nil {
+			return fmt.Errorf("%w: %w", ErrFailed, err)
+		}
+	}
+	size := max(l.o.SegmentBytes, align(need+2*headerBytes, pageBytes))
+	seg := l.takeFree(size)
+	if seg == nil {
+		if err := l.patiently(timer, func() (err error) {
+			l.number++
+			seg, err = createSegment(l.o.FS, l.o.Dir, l.number, size, !l.bugs.noDirSync)
+			return err
+		}); err != nil {
+			return fmt.Errorf("%w: %w", ErrFailed, err)
+		}
+		l.mu.Lock()
+		l.stats.SegmentsMade++
+		l.mu.Unlock()
+	}
+	l.epoch += 1 + rand.Uint64N(epochStep)
+	seg.epoch, seg.first, seg.frames, seg.end, seg.dirty = l.epoch, first, nil, headerBytes, true
+	if err := seg.mark(flagStart, seg.epoch, first, synced); err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	l.mu.Lock()
+	l.segments = append(l.segments, seg)
+	l.mu.Unlock()
+	l.last = seg
+	l.judgeFull()
+	return nil
+}
+
+// takeFree gives a recycled segment of at least size bytes, nil when there is none.
+func (l *Log) takeFree(size int64) *segment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, s := range l.free {
+		if s.size >= size {
+			l.free = append(l.free[:i:i], l.free[i+1:]...)
+			return s
+		}
+	}
+	return nil
+}
+
+// patiently does f again as long as the disk has no space for it; meanwhile the log is full. Nothing of it was acknowledged.
+func (l *Log) patiently(timer *time.Timer, f func() error) error {
+	for {
+		err := f()
+		if !errors.Is(err, syscall.ENOSPC) {
+			return err
+		}
+		l.setFull(true)
+		l.mu.Lock()
+		closing := l.closing
+		l.mu.Unlock()
+		if closing || timer == nil {
+			return err
+		}
+		timer.Reset(spaceRetry)
+		select {
+		case <-l.kick:
+		case <-timer.C:
+		}
+	}
+}
+
+// publish makes committed blocks visible and wakes everybody. spare is the emptied memory of the block.
+func (l *Log) publish(blocks []*Block, bytes int, spare block) {
+	last := blocks[len(blocks)-1]
+	l.mu.Lock()
+	for _, b := range blocks {
+		if !b.Lost {
+			l.stats.Records += b.Last - b.First + 1
+		}
+		l.tail = append(l.tail, b)
+		l.tailBytes += len(b.raw)
+	}
+	drop := 0
+	for l.tailBytes > l.o.TailBytes && drop < len(l.tail) {
+		l.tailBytes -= len(l.tail[drop].raw)
+		drop++
+	}
+	if drop > 0 {
+		n := copy(l.tail, l.tail[drop:])
+		clear(l.tail[n:])
+		l.tail = l.tail[:n]
+	}
+	l.stats.Syncs++
+	l.stats.BytesAppended += uint64(bytes)
+	l.durable, l.stamp = last.Last, last.Stamp
+	l.inflight, l.spare = 0, spare
+	moved := l.moved
+	l.moved = make(chan struct{})
+	watchers := l.watchers
+	l.room.Broadcast()
+	l.mu.Unlock()
+	close(moved)
+	for _, w := range watchers {
+		if w.durable != nil {
+			w.durable(last.Last, nil)
+		}
+	}
+}
+
+// end latches the log: nothing is taken or acknowledged any more.
+func (l *Log) end(err error) {
+	failed := !errors.Is(err, ErrClosed)
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+	}
+	moved := l.moved
+	l.moved = make(chan struct{})
+	watchers := l.watchers
+	l.room.Broadcast()
+	l.mu.Unlock()
+	close(moved)
+	if !failed {
+		return
+	}
+	l.o.Logger.Error("log failed: nothing is acknowledged until it is opened again", "dir", l.o.Dir, "error", err)
+	for _, w := range watchers {
+		if w.durable != nil {
+			w.durable(0, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package log
+
+// space is what decides whether the log is full, in bytes.
+type space struct {
+	live, spare  int64 // segments in use, recycled ones
+	max, segment int64
+	disk         int64 // free on the disk beyond the reserve; may be negative
+}
+
+// verdict is pure: full begins when no further whole segment can be taken into use, and ends when 20 % of what the log may have is
+// free again. What was accepted before, and AppendReserved, use the segment that was taken last.
+func (s space) verdict(full bool) bool {
+	more := min(s.max-s.live, s.spare+max(s.disk, 0))
+	if more < s.segment {
+		return true
+	}
+	return full && more < (s.live+more)/5
+}
+
+// judgeFull decides anew and tells the watchers of a change.
+func (l *Log) judgeFull() {
+	free, err := l.o.FS.Free(l.o.Dir)
+	if err != nil {
+		// Only the disk's limit is unknown then; ENOSPC still tells.
+		l.o.Logger.Warn("ask free disk space failed", "dir", l.o.Dir, "error", err)
+		free = 1 << 50
+	}
+	l.mu.Lock()
+	s := space{live: sizeOf(l.segments), spare: sizeOf(l.free), max: l.o.MaxBytes, segment: l.o.SegmentBytes, disk: free - l.o.ReserveBytes}
+	full := l.full
+	l.mu.Unlock()
+	l.setFull(s.verdict(full))
+}
+
+// pollFull asks again whether a full disk has space: others may have freed it.
+func (l *Log) pollFull() {
+	l.mu.Lock()
+	full := l.full
+	l.mu.Unlock()
+	if full {
+		l.judgeFull()
+	}
+}
+
+func (l *Log) setFull(full bool) {
+	l.judging.Lock()
+	defer l.judging.Unlock()
+	l.mu.Lock()
+	changed := l.full != full
+	l.full = full
+	watchers := l.watchers
+	l.room.Broadcast()
+	l.mu.Unlock()
+	if !changed {
+		return
+	}
+	if full {
+		l.o.Logger.Warn("log is full", "dir", l.o.Dir)
+	} else {
+		l.o.Logger.Info("log has space again", "dir", l.o.Dir)
+	}
+	for _, w := range watchers {
+		if w.full != nil {
+			w.full(full)
+		}
+	}
+}

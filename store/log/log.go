@@ -1,0 +1,312 @@
+// Package log is the one durable log of weir: an ordered sequence of records in recycled segment files. Journal, outbox and snapshot
+// deltas are thin layers on it.
+//
+// Append copies a record into the open block; the committer goroutine writes the block as frames and syncs them (group
+// commit). When Sync returns, or Durable reaches a record's position, the record survives a power cut. Positions rise by
+// one. FORMAT.md has the bytes, DESIGN.md the goroutines and the rules of commit, recovery, trim and full.
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/disk"
+)
+
+// Options says where a log lives.
+type Options struct {
+	FS  disk.FS // nil: disk.OS
+	Dir string
+	Config
+	// Stamp gives the time of a frame; called by the committer. nil: zero stamps.
+	Stamp func() pipeline.Stamp
+	// After is a position known to have been given out (a checkpoint's): the log never gives out a position up to it again. Positions that
+	// are jumped over read as lost.
+	After  uint64
+	Logger *slog.Logger // nil: silent
+}
+
+// Log is safe for use by several goroutines. The committer owns last, epoch, number, enc, packed and frame; mu guards what is below it.
+type Log struct {
+	o      Options
+	bugs   faults
+	enc    *zstd.Encoder
+	dec    *zstd.Decoder
+	last   *segment // being written
+	epoch  uint64   // highest used
+	number uint64   // highest file number used
+	packed []byte
+	frame  []byte
+
+	trimming sync.Mutex   // one Trim at a time
+	judging  sync.Mutex   // one verdict on full at a time, so that callbacks come in order
+	files    sync.RWMutex // readers hold it while they read; Close takes it
+	kick     chan struct{}
+	done     chan struct{} // closed when the committer has ended
+
+	mu        sync.Mutex
+	room      sync.Cond // something committed, or the log ended or became full
+	open      block     // being filled
+	spare     block     // empty, to be the next open one
+	inflight  int       // bytes being committed
+	next      uint64    // position of the next record
+	durable   uint64
+	first     uint64
+	err       error // why nothing is taken any more
+	full      bool
+	urgent    bool // somebody waits in Sync
+	closing   bool
+	segments  []*segment // in use, by epoch
+	free      []*segment // recycled
+	tail      []*Block   // newest durable blocks, consecutive, up to durable
+	tailBytes int
+	stamp     pipeline.Stamp // of the newest frame
+	watchers  []*watcher
+	moved     chan struct{} // closed when durable moves or the log ends
+	hook      func(before uint64) error
+	stats     Stats
+	lostAt    map[uint64]pipeline.Stamp // of the frame before a lost range, by its first position
+}
+
+// watcher is one registration of OnDurable or OnFull.
+type watcher struct {
+	durable func(uint64, error)
+	full    func(bool)
+}
+
+// block is a run of records that becomes frames.
+type block struct {
+	raw     []byte
+	cuts    []cut // where all frames but the last end
+	count   uint64
+	started time.Time // arrival of the first record
+}
+
+type cut struct {
+	end   int
+	count uint64 // records up to here
+}
+
+// add copies a record in; frames are cut at frameRaw bytes.
+func (b *block) add(size, frameRaw int, parts [][]byte) {
+	begin := 0
+	if n := len(b.cuts); n > 0 {
+		begin = b.cuts[n-1].end
+	}
+	if have := len(b.raw) - begin; have > 0 && have+size > frameRaw {
+		b.cuts = append(b.cuts, cut{end: len(b.raw), count: b.count})
+	}
+	b.raw = appendRecord(b.raw, size, parts)
+	b.count++
+}
+
+func (b *block) reset() {
+	if cap(b.raw) > 4*frameRawBytes {
+		b.raw = nil
+	}
+	b.raw, b.cuts, b.count = b.raw[:0], b.cuts[:0], 0
+}
+
+// Append copies the concatenation of parts as one record into the open block and returns its position. It does not wait
+// for the disk, but blocks while MaxUnsynced bytes wait. ErrFull, ErrTooLarge: nothing was appended, the log goes on. ErrFailed,
+// ErrClosed: it takes nothing any more.
+func (l *Log) Append(parts ...[]byte) (uint64, error) { return l.append(parts, false) }
+
+// AppendReserved is Append that a full log takes too: for the little that must be written before Trim can free something.
+func (l *Log) AppendReserved(parts ...[]byte) (uint64, error) { return l.append(parts, true) }
+
+func (l *Log) append(parts [][]byte, reserved bool) (uint64, error) {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	if size > RecordBytesMax {
+		return 0, ErrTooLarge
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.err == nil && !l.closing && (!l.full || reserved) && l.unsynced() > 0 && l.unsynced()+size > l.o.MaxUnsynced {
+		l.room.Wait()
+	}
+	switch {
+	case l.err != nil:
+		return 0, l.err
+	case l.closing:
+		return 0, ErrClosed
+	case l.full && !reserved:
+		return 0, ErrFull
+	}
+	before := len(l.open.raw)
+	if before == 0 {
+		l.open.started = time.Now()
+	}
+	l.open.add(size, l.bugs.frameRaw, parts)
+	if before == 0 || before < frameRawBytes && len(l.open.raw) >= frameRawBytes {
+		l.wake()
+	}
+	pos := l.next
+	l.next++
+	return pos, nil
+}
+
+func (l *Log) unsynced() int { return len(l.open.raw) + l.inflight }
+
+// wake tells the committer that there is something to decide.
+func (l *Log) wake() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Sync waits until everything appended before the call is durable.
+func (l *Log) Sync(ctx context.Context) error {
+	l.mu.Lock()
+	target := l.next - 1
+	for l.durable < target {
+		if l.err != nil {
+			defer l.mu.Unlock()
+			return l.err
+		}
+		l.urgent = true
+		moved := l.moved
+		l.mu.Unlock()
+		l.wake()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("sync log: %w", ctx.Err())
+		}
+		l.mu.Lock()
+	}
+	l.mu.Unlock()
+	return nil
+}
+
+// First is the lowest position still held, Last()+1 when there is none.
+func (l *Log) First() uint64 { l.mu.Lock(); defer l.mu.Unlock(); return l.first }
+
+// Last is the position of the last record appended.
+func (l *Log) Last() uint64 { l.mu.Lock(); defer l.mu.Unlock(); return l.next - 1 }
+
+// Durable is the position up to which records survive a power cut.
+func (l *Log) Durable() uint64 { l.mu.Lock(); defer l.mu.Unlock(); return l.durable }
+
+// LastStamp is the stamp of the newest frame, zero when there is none: the agent's clock goes on from it.
+func (l *Log) LastStamp() pipeline.Stamp { l.mu.Lock(); defer l.mu.Unlock(); return l.stamp }
+
+// OnDurable registers f: it is called by the committer after each sync with the new durable position, and once with the error when
+// the log failed (at once if it already has). f must not block nor wait for the log. cancel ends it; a call may still be running then.
+func (l *Log) OnDurable(f func(uint64, error)) (cancel func()) {
+	cancel = l.watch(&watcher{durable: f})
+	l.mu.Lock()
+	err := l.err
+	l.mu.Unlock()
+	if errors.Is(err, ErrFailed) {
+		f(0, err)
+	}
+	return cancel
+}
+
+// OnFull registers f: true when Append begins to give ErrFull, false when 20 % is free again. f must not block.
+func (l *Log) OnFull(f func(bool)) (cancel func()) { return l.watch(&watcher{full: f}) }
+
+// watch replaces the list instead of changing it: tell uses it without mu.
+func (l *Log) watch(w *watcher) func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watchers = append(l.watchers[:len(l.watchers):len(l.watchers)], w)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		var rest []*watcher
+		for _, o := range l.watchers {
+			if o != w {
+				rest = append(rest, o)
+			}
+		}
+		l.watchers = rest
+	}
+}
+
+// SetBeforeRecycle sets f, called by Trim before segments that hold records below a position are recycled. f may append (AppendReserved)
+// and Sync. When it fails nothing is recycled.
+func (l *Log) SetBeforeRecycle(f func(before uint64) error) { l.mu.Lock(); l.hook = f; l.mu.Unlock() }
+
+// Stats are counts since Open and sizes now.
+type Stats struct {
+	Records, Frames, Syncs uint64
+	BytesAppended          uint64 // record bytes handed to Append, with a length of 1 to 4 bytes each
+	BytesWritten           uint64 // frame bytes handed to the file system, without the zeroing of new segments
+	PagesWritten           uint64 // 4 KiB pages that those touched: about what reaches the device
+	SegmentsMade           uint64
+	SegmentsRecycled       uint64
+	DamagedReads           uint64 // frames that Open found good and a reader found bad
+	LiveBytes              int64  // of the segments in use
+	DiskBytes              int64  // with the spare ones
+	MaxBytes               int64
+	Full                   bool
+	Failed                 error // nil while it works
+}
+
+// Stats may be called at any time.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stats
+	s.LiveBytes, s.Full, s.MaxBytes = sizeOf(l.segments), l.full, l.o.MaxBytes
+	s.DiskBytes = s.LiveBytes + sizeOf(l.free)
+	if errors.Is(l.err, ErrFailed) {
+		s.Failed = l.err
+	}
+	return s
+}
+
+func sizeOf(list []*segment) (n int64) {
+	for _, s := range list {
+		n += s.size
+	}
+	return n
+}
+
+// Close commits what was appended, ends the committer and closes the files. It returns the error that ended the log, if
+// one did. Readers get ErrClosed. Repeating it is harmless.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	again := l.closing
+	l.closing = true
+	l.room.Broadcast()
+	l.mu.Unlock()
+	l.wake()
+	<-l.done
+	if again {
+		return nil
+	}
+	l.trimming.Lock()
+	defer l.trimming.Unlock()
+	l.files.Lock()
+	defer l.files.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.err
+	if errors.Is(err, ErrClosed) {
+		err = nil
+	}
+	l.err = ErrClosed
+	for _, list := range [][]*segment{l.segments, l.free} {
+		for _, s := range list {
+			if cerr := s.file.Close(); cerr != nil {
+				err = errors.Join(err, fmt.Errorf("close %s: %w", s.name, cerr))
+			}
+		}
+	}
+	l.dec.Close()
+	return errors.Join(err, l.enc.Close())
+}

@@ -1,0 +1,324 @@
+// Package crash is the torture run: a real mosquitto, the agent as a child that is killed with SIGKILL at random instants, TCP resets
+// between them, broker restarts, a receiver that is killed and loses answers after its commit. The oracle reads the receiver's own
+// data: lost 0, duplicate 0, windows equal to the truth.
+//
+// `make crash` runs it long (WEIR_CRASH=long); `go test` runs a short form.
+package crash
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/tests/rig"
+	"github.com/weirstream/weir/uplink/receiver"
+)
+
+var binary string // the agent under test, built by TestMain
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(roleEnv); args != "" {
+		os.Exit(receiverMain(args))
+	}
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir-crash-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "weir")
+	cmd := exec.Command("go", "build", "-tags", "weirfault", "-o", binary, "github.com/weirstream/weir/agent/cmd/weir")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// scenario is one run.
+type scenario struct {
+	name             string
+	qos              byte
+	messages, rate   int
+	kills, resets    int
+	brokerRestarts   int
+	receiverRestarts int
+	env              []string // WEIR_FAULT=...
+}
+
+func long() bool { return os.Getenv("WEIR_CRASH") == "long" }
+
+func TestCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes; not in -short")
+	}
+	scenarios := []scenario{
+		{name: "qos1", qos: 1, messages: 15_000, rate: 1500, kills: 7, resets: 4, brokerRestarts: 1, receiverRestarts: 1},
+		{name: "qos2", qos: 2, messages: 6_000, rate: 1000, kills: 3, resets: 2, receiverRestarts: 1},
+	}
+	if long() {
+		scenarios = []scenario{
+			{name: "qos1", qos: 1, messages: 100_000, rate: 3000, kills: 50, resets: 30, brokerRestarts: 3, receiverRestarts: 5},
+			{name: "qos2", qos: 2, messages: 50_000, rate: 3000, kills: 50, resets: 30, brokerRestarts: 3, receiverRestarts: 5},
+		}
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			for _, v := range s.run(t) {
+				t.Log(v)
+				if !v.ok() {
+					t.Errorf("%s is not exactly once", v.stream)
+				}
+			}
+		})
+	}
+}
+
+// stage is the processes of a run.
+type stage struct {
+	t         *testing.T
+	dir       string
+	env       []string
+	broker    *rig.Mosquitto
+	proxy     *proxy
+	agent     *rig.Child
+	receiver  *rig.Child
+	recvAddr  string
+	publisher *publisher
+	random    *rand.Rand
+	kills     int
+}
+
+func (s *scenario) run(t *testing.T) []verdict {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	st := newStage(t, s, rand.New(rand.NewPCG(seed, 1)))
+	st.publishAll(s)
+	return st.finish(s)
+}
+
+func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
+	st := &stage{t: t, dir: t.TempDir(), env: s.env, random: random}
+	brokerDir := filepath.Join(st.dir, "broker")
+	st.must(os.Mkdir(brokerDir, 0o777))
+	var err error
+	st.broker, err = rig.StartMosquitto(brokerDir, "")
+	st.must(err)
+	t.Cleanup(st.broker.Kill)
+	st.proxy, err = startProxy(st.broker.Addr)
+	st.must(err)
+	t.Cleanup(st.proxy.close)
+	st.recvAddr, err = rig.FreeAddr()
+	st.must(err)
+	st.startReceiver()
+	t.Cleanup(func() { st.receiver.Kill() })
+	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(configOf(st.dir, st.proxy.addr(), st.recvAddr, s.qos)), 0o644))
+	st.startAgent()
+	t.Cleanup(func() { st.agent.Kill() })
+	st.waitReady()
+	st.publisher = newPublisher(st.broker.Addr, s.qos, 100)
+	st.must(st.publisher.connect())
+	return st
+}
+
+func (st *stage) must(err error) {
+	st.t.Helper()
+	if err != nil {
+		st.t.Fatal(err)
+	}
+}
+
+func (st *stage) startReceiver() {
+	self, err := os.Executable()
+	st.must(err)
+	child, err := rig.StartChild(filepath.Join(st.dir, "receiver.log"), []string{roleEnv + "=" + st.recvAddr + " " + filepath.Join(st.dir, "receiver.db")}, self)
+	st.must(err)
+	st.receiver = child
+	st.must(rig.WaitListening(st.recvAddr, 15*time.Second))
+}
+
+func (st *stage) startAgent() {
+	child, err := rig.StartChild(filepath.Join(st.dir, "agent.log"), st.env, binary, "run", "-c", filepath.Join(st.dir, "weir.yaml"))
+	st.must(err)
+	st.agent = child
+}
+
+// waitReady waits for the first SUBSCRIBE: before it there is no session that keeps messages.
+func (st *stage) waitReady() {
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		out, err := exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(st.dir, "weir.yaml")).Output()
+		var s struct {
+			Sessions []struct{ State string } `json:"sessions"`
+		}
+		if err == nil && json.Unmarshal(out, &s) == nil && len(s.Sessions) > 0 && s.Sessions[0].State == "ready" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	st.dump()
+	st.t.Fatal("the agent did not subscribe in 30 s")
+}
+
+// publishAll publishes every message at the rate and strikes at random instants.
+func (st *stage) publishAll(s *scenario) {
+	strikes := st.plan(s)
+	start := time.Now()
+	for n := range s.messages {
+		for len(strikes) > 0 && strikes[0].at <= n {
+			strikes[0].do()
+			strikes = strikes[1:]
+		}
+		payload, _ := json.Marshal(messageOf(n))
+		st.must(st.publisher.publish(topicOf(n), payload))
+		if n%50 == 0 {
+			st.publisher.flush()
+			if ahead := time.Duration(n)*time.Second/time.Duration(s.rate) - time.Since(start); ahead > 0 {
+				time.Sleep(ahead)
+			}
+		}
+	}
+	for i, topic := range []string{"t/a/flush", "t/b/flush"} { // closes every window
+		m := message{ID: s.messages + i, K: "flush", TS: baseMs + 3_600_000, V: 0}
+		payload, _ := json.Marshal(m)
+		st.must(st.publisher.publish(topic, payload))
+	}
+	st.must(st.publisher.settle())
+}
+
+type strike struct {
+	at int
+	do func()
+}
+
+// plan spreads the strikes over the run, at random.
+func (st *stage) plan(s *scenario) (all []strike) {
+	add := func(n int, do func()) {
+		for i := range n {
+			at := (i*s.messages + st.random.IntN(s.messages)) / n
+			all = append(all, strike{at, do})
+		}
+	}
+	add(s.kills, func() {
+		st.agent.Kill()
+		st.kills++
+		st.startAgent()
+	})
+	add(s.resets, st.proxy.reset)
+	add(s.brokerRestarts, func() {
+		st.must(st.publisher.settle())
+		st.must(st.broker.Restart())
+		st.must(st.publisher.connect())
+	})
+	add(s.receiverRestarts, func() {
+		st.receiver.Kill()
+		st.startReceiver()
+	})
+	for i := range all { // insertion sort: there are a hundred
+		for j := i; j > 0 && all[j].at < all[j-1].at; j-- {
+			all[j], all[j-1] = all[j-1], all[j]
+		}
+	}
+	return all
+}
+
+// finish waits until the agent has delivered what it has, stops everything and asks the oracle.
+func (st *stage) finish(s *scenario) []verdict {
+	if !st.waitIdle(s) {
+		st.dump()
+	}
+	if err := st.agent.Stop(30 * time.Second); err != nil {
+		st.dump()
+		st.t.Errorf("graceful stop: %v", err)
+	}
+	st.receiver.Kill()
+	r, err := receiver.Open(receiver.Options{Path: filepath.Join(st.dir, "receiver.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler)})
+	st.must(err)
+	defer r.Close()
+	verdicts, err := judge(r, s.messages)
+	st.must(err)
+	if len(verdicts) != streams {
+		st.t.Errorf("%d streams arrived, want %d", len(verdicts), streams)
+	}
+	st.t.Logf("%d messages at QoS %d, %d kill -9, %d resets, %d broker restarts, %d receiver restarts", s.messages, s.qos, st.kills, s.resets, s.brokerRestarts, s.receiverRestarts)
+	return verdicts
+}
+
+// waitIdle waits until nothing is pending for a while.
+func (st *stage) waitIdle(s *scenario) bool {
+	deadline := time.Now().Add(90 * time.Second)
+	quiet := 0
+	var last string
+	for time.Now().Before(deadline) && quiet < 8 {
+		time.Sleep(250 * time.Millisecond)
+		out, err := exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(st.dir, "weir.yaml")).Output()
+		var status statusView
+		if err != nil || json.Unmarshal(out, &status) != nil || !status.settled() || status.summary() != last {
+			quiet = 0
+			last = status.summary()
+			continue
+		}
+		quiet++
+	}
+	return quiet >= 8
+}
+
+// dump shows the end of the agent's log.
+func (st *stage) dump() {
+	b, err := os.ReadFile(filepath.Join(st.dir, "agent.log"))
+	if err == nil {
+		st.t.Logf("agent.log:\n%s", b[max(0, len(b)-6000):])
+	}
+	out, _ := exec.Command(binary, "status", "-c", filepath.Join(st.dir, "weir.yaml")).CombinedOutput()
+	st.t.Logf("%s", out)
+}
+
+// statusView is what the wait reads of weir status.
+type statusView struct {
+	Journal struct {
+		Last uint64 `json:"last"`
+	} `json:"journal"`
+	Sessions []struct {
+		State string `json:"state"`
+	} `json:"sessions"`
+	Pipelines []struct {
+		State string `json:"state"`
+		Lag   uint64 `json:"lag"`
+		Sinks []struct {
+			Emitted uint64 `json:"emitted"`
+			Pending uint64 `json:"pending"`
+		} `json:"sinks"`
+	} `json:"pipelines"`
+}
+
+func (s *statusView) settled() bool {
+	for _, b := range s.Sessions {
+		if b.State != "ready" {
+			return false
+		}
+	}
+	for _, p := range s.Pipelines {
+		if p.State != "running" || p.Lag > 0 {
+			return false
+		}
+		for _, k := range p.Sinks {
+			if k.Pending > 0 {
+				return false
+			}
+		}
+	}
+	return len(s.Pipelines) > 0
+}
+
+func (s *statusView) summary() string { return fmt.Sprint(s.Journal, s.Pipelines) }

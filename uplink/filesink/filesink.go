@@ -1,0 +1,388 @@
+// Package filesink delivers a stream to a file of JSON lines, exactly once. Each line holds its sequence, generation and
+// incarnation, so that the file itself tells what it has (RULES 13): Open cuts only a torn tail and goes on behind the last
+// whole line. FORMAT.md has the lines.
+//
+// A batch is durable when Send returns. After a failed write or sync the file is closed and read anew; a sync is never
+// tried again.
+package filesink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/weirstream/weir/uplink"
+)
+
+// Config of one file sink.
+type Config struct {
+	Path string
+	// MaxBytes closes a file that has grown so far, under the name PATH.GENERATION-FIRST; 0: never.
+	MaxBytes int64
+	// Keep so many closed files; 0: all.
+	Keep int
+}
+
+// Validate names the first field that is out of range.
+func (c *Config) Validate() error {
+	switch {
+	case c.Path == "":
+		return errors.New("file sink path is empty")
+	case c.MaxBytes < 0 || c.MaxBytes > 0 && c.MaxBytes < 4096:
+		return fmt.Errorf("file sink max_bytes is %d, allowed is 0 or 4096 and more", c.MaxBytes)
+	case c.Keep < 0:
+		return fmt.Errorf("file sink keep is %d, allowed is 0 or more", c.Keep)
+	}
+	return nil
+}
+
+// ErrForeign says that the file is there and was not written by a file sink for this stream. It is left as it is.
+var ErrForeign = errors.New("file was not written by this sink")
+
+// Sink implements uplink.Endpoint for one stream. A lock on the file keeps another process from writing between its look
+// and its write.
+type Sink struct {
+	config Config
+	stream uplink.Stream
+	inc    uplink.Incarnation
+	file   *os.File
+	state  state
+	first  uint64 // first sequence in the current file, for the name when it is closed
+	size   int64
+	buf    []byte
+	// Damaged counts breaks that Open found among lines that had been synced: media damage. They stay in the file.
+	Damaged int
+	fail    error // planted by tests: the next sync fails
+}
+
+// New checks the configuration; the file is opened by Open.
+func New(c Config) (*Sink, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Sink{config: c}, nil
+}
+
+// Guarantee is exactly once.
+func (s *Sink) Guarantee() uplink.Guarantee { return uplink.ExactlyOnce }
+
+// Close closes the file.
+func (s *Sink) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	return err
+}
+
+// Open reads the file, cuts a torn tail, and records a new incarnation or generation before it answers.
+func (s *Sink) Open(_ context.Context, stream uplink.Stream, inc uplink.Incarnation, generation uint64) (uplink.Progress, error) {
+	_ = s.Close() // nothing that it has is unsynced but what will be read anew
+	s.stream, s.inc = stream, inc
+	if err := s.openFile(generation); err != nil {
+		return uplink.Progress{}, errors.Join(err, s.Close())
+	}
+	defer s.unlock()
+	if inc.Less(s.state.inc) || generation < s.state.opened {
+		return uplink.Progress{}, fmt.Errorf("%w: %s is at generation %d, incarnation %s", uplink.ErrFenced, s.config.Path, s.state.opened, s.state.inc)
+	}
+	if s.state.inc.Less(inc) || s.state.opened < generation {
+		last, chain := s.state.seq, s.state.chain
+		if generation > s.state.generation {
+			last, chain = 0, 0
+		}
+		at := s.state.end
+		s.buf = appendOpen(s.buf[:0], stream, inc, generation, last, chain)
+		if err := s.append(s.buf); err != nil {
+			return uplink.Progress{}, err
+		}
+		s.state.inc, s.state.opened, s.state.unsure = inc, generation, at
+	}
+	return uplink.Progress{Generation: s.state.generation, Incarnation: inc, Seq: s.state.seq, Chain: s.state.chain}, nil
+}
+
+// openFile opens or makes the file and brings it to a state that is durable. The lock is held on success.
+func (s *Sink) openFile(generation uint64) (err error) {
+	s.file, err = os.OpenFile(s.config.Path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := s.create(generation); err != nil {
+			return fmt.Errorf("make sink file: %w", err)
+		}
+		s.file, err = os.OpenFile(s.config.Path, os.O_RDWR, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("open sink file: %w", err)
+	}
+	if err := s.lock(); err != nil {
+		return err
+	}
+	if err := s.recover(); err != nil {
+		s.unlock()
+		return err
+	}
+	return nil
+}
+
+// recover reads the file and rewrites what may not be durable: what a killed process or a failed sync left in the page
+// cache proves nothing.
+func (s *Sink) recover() error {
+	st, err := scan(io.NewSectionReader(s.file, 0, 1<<62))
+	if err != nil {
+		return err
+	}
+	if !st.found || st.stream != s.stream.String() {
+		return fmt.Errorf("%w: %s holds stream %q", ErrForeign, s.config.Path, st.stream)
+	}
+	s.state, s.Damaged = st, st.damaged
+	tail := make([]byte, st.end-st.unsure)
+	if _, err := s.file.ReadAt(tail, st.unsure); err != nil {
+		return fmt.Errorf("read end of sink file: %w", err)
+	}
+	if _, err := s.file.WriteAt(tail, st.unsure); err != nil {
+		return fmt.Errorf("rewrite end of sink file: %w", err)
+	}
+	if err := s.file.Truncate(st.end); err != nil {
+		return fmt.Errorf("cut torn end of sink file: %w", err)
+	}
+	if err := s.sync(); err != nil {
+		return err
+	}
+	s.size, s.first = st.end, 0
+	return nil
+}
+
+// create makes the file with its opening, as a whole. When files were closed before, the run goes on behind the newest.
+func (s *Sink) create(generation uint64) error {
+	var before state
+	names, err := s.closed()
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		f, err := os.Open(names[len(names)-1])
+		if err != nil {
+			return err
+		}
+		before, err = scan(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	if before.found {
+		return s.replace(before.inc, before.generation, before.seq, before.chain, "")
+	}
+	return s.replace(s.inc, generation, 0, 0, "")
+}
+
+// replace makes a fresh file under the sink's name; the one that has the name is moved to closed first.
+func (s *Sink) replace(inc uplink.Incarnation, generation, last, chain uint64, closed string) error {
+	tmp := s.config.Path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(appendOpen(nil, s.stream, inc, generation, last, chain))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if closed != "" {
+		if err := os.Rename(s.config.Path, closed); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(tmp, s.config.Path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(s.config.Path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Send appends a batch and syncs. What the file holds already is left out, by sequence.
+func (s *Sink) Send(_ context.Context, b *uplink.Batch) (uplink.Answer, error) {
+	if s.file == nil {
+		return uplink.Answer{}, fmt.Errorf("%w: the sink is not open", uplink.ErrHole)
+	}
+	if err := s.lock(); err != nil {
+		return uplink.Answer{}, err
+	}
+	defer s.unlock()
+	if err := s.admit(b); err != nil {
+		return uplink.Answer{}, err
+	}
+	held := b.Previous
+	if b.Generation == s.state.generation {
+		held = s.state.seq
+	}
+	if b.Last <= held {
+		return uplink.Answer{Durable: held}, nil
+	}
+	s.buf = s.buf[:0]
+	fresh := *b
+	fresh.First = max(b.First, held+1)
+	for i := range b.Results {
+		r := b.Results[i]
+		if r.Last <= held {
+			continue
+		}
+		r.Seq = max(r.Seq, held+1)
+		s.buf = appendResult(s.buf, &fresh, &r, r.Last == b.Last)
+	}
+	at := s.state.end
+	if err := s.append(s.buf); err != nil {
+		return uplink.Answer{}, err
+	}
+	s.state.generation, s.state.seq, s.state.chain, s.state.unsure = b.Generation, b.Last, b.Chain(), at
+	if s.first == 0 {
+		s.first = fresh.First
+	}
+	if s.config.MaxBytes > 0 && s.size >= s.config.MaxBytes {
+		if err := s.rotate(); err != nil {
+			return uplink.Answer{}, fmt.Errorf("close sink file: %w", err)
+		}
+	}
+	return uplink.Answer{Durable: b.Last}, nil
+}
+
+// admit looks whether the file is still what this sink knows, and whether the batch continues its run.
+func (s *Sink) admit(b *uplink.Batch) error {
+	mine, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("look at sink file: %w", err)
+	}
+	named, err := os.Stat(s.config.Path)
+	if err != nil || !os.SameFile(mine, named) || mine.Size() != s.size {
+		return s.changed(err)
+	}
+	switch {
+	case b.Incarnation.Less(s.state.inc) || b.Generation < s.state.opened:
+		return fmt.Errorf("%w: %s is at generation %d, incarnation %s", uplink.ErrFenced, s.config.Path, s.state.opened, s.state.inc)
+	case b.Incarnation != s.state.inc || b.Generation != s.state.opened:
+		return fmt.Errorf("%w: incarnation %s, generation %d did not open", uplink.ErrHole, b.Incarnation, b.Generation)
+	case b.Generation == s.state.generation && b.Previous > s.state.seq,
+		b.Generation != s.state.generation && b.Generation == 1 && b.Previous > 0:
+		return fmt.Errorf("%w: %s ends at %d", uplink.ErrHole, s.config.Path, s.state.seq)
+	}
+	return nil
+}
+
+// changed says what it means that another writer was here: it was a newer incarnation, or the file was moved away.
+func (s *Sink) changed(err error) error {
+	if err == nil {
+		st, serr := scan(io.NewSectionReader(s.file, 0, 1<<62))
+		if serr == nil && st.found && s.state.inc.Less(st.inc) {
+			return fmt.Errorf("%w: %s is at incarnation %s", uplink.ErrFenced, s.config.Path, st.inc)
+		}
+	}
+	return fmt.Errorf("%w: %s was changed by another writer: %v", uplink.ErrHole, s.config.Path, err)
+}
+
+// append writes at the end and syncs. After an error the file is closed: Open reads it anew.
+func (s *Sink) append(p []byte) error {
+	_, err := s.file.WriteAt(p, s.size)
+	if err == nil {
+		err = s.sync()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", uplink.ErrHole, errors.Join(fmt.Errorf("write sink file: %w", err), s.Close()))
+	}
+	s.size += int64(len(p))
+	s.state.end = s.size
+	return nil
+}
+
+func (s *Sink) sync() error {
+	if err := s.fail; err != nil {
+		s.fail = nil
+		return err
+	}
+	return s.file.Sync()
+}
+
+// rotate closes the file under a name that sorts and begins a new one. The batch is durable already: an error only says
+// that the sink must be opened again.
+func (s *Sink) rotate() error {
+	name := fmt.Sprintf("%s.%010d-%020d", s.config.Path, s.state.generation, s.first)
+	if err := s.replace(s.state.inc, s.state.generation, s.state.seq, s.state.chain, name); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	f, err := os.OpenFile(s.config.Path, os.O_RDWR, 0)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close(), s.Close())
+	}
+	_ = s.file.Close() // it was synced
+	s.file, s.size, s.first = f, info.Size(), 0
+	s.state.end, s.state.unsure = s.size, 0
+	return s.prune()
+}
+
+// prune removes the oldest closed files beyond Keep.
+func (s *Sink) prune() error {
+	if s.config.Keep == 0 {
+		return nil
+	}
+	names, err := s.closed()
+	if err != nil {
+		return err
+	}
+	for ; len(names) > s.config.Keep; names = names[1:] {
+		if err := os.Remove(names[0]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// closed names the closed files, oldest first.
+func (s *Sink) closed() (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Dir(s.config.Path))
+	if err != nil {
+		return nil, err
+	}
+	prefix := filepath.Base(s.config.Path) + "."
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), prefix)
+		if ok && len(rest) == 31 && rest[10] == '-' {
+			names = append(names, filepath.Join(filepath.Dir(s.config.Path), e.Name()))
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Confirm gives the end of the run: everything that Send accepted is durable.
+func (s *Sink) Confirm(context.Context) (uint64, error) { return s.state.seq, nil }
+
+func (s *Sink) lock() error {
+	if err := syscall.Flock(int(s.file.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock sink file: %w", err)
+	}
+	return nil
+}
+
+func (s *Sink) unlock() {
+	if s.file != nil {
+		_ = syscall.Flock(int(s.file.Fd()), syscall.LOCK_UN) // closing releases it as well
+	}
+}
