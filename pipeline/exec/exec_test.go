@@ -259,7 +259,7 @@ func run(t interface{ Fatal(...any) }, g *plan.Graph, entries []pipeline.Entry, 
 	return o
 }
 
-func TestResultsDoNotDependOnBatchesOrTasks(t *testing.T) {
+func TestRule30_ResultsDoNotDependOnBatchesOrTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := journalOf(t)
 		want := run(t, oneTask(), entries, len(entries), 1000, nil)

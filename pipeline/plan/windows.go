@@ -29,7 +29,7 @@ func (c *compiler) window(b *built, in *edge) bool {
 	keys, ok := c.keys(b.spec, in.scope)
 	t := &table{what: stepName(b.spec)}
 	config := window.TumblingConfig{
-		Key: slotsOf(keys), SizeMs: w.SizeMs, OffsetMs: w.OffsetMs, LatenessMs: w.LatenessMs, MaxKeys: c.maxKeys(b.spec), TTL: c.ttl(b.spec),
+		Key: slotsOf(keys), SizeMs: w.SizeMs, OffsetMs: w.OffsetMs, LatenessMs: w.LatenessMs, MaxKeys: c.maxKeys(b.spec), TTL: ownTTL(b.spec),
 	}
 	config.StartSlot, config.EndSlot = t.add(columnStart, pipeline.Int), t.add(columnEnd, pipeline.Int)
 	columns, good := c.keyColumns(b.spec, t, keys)
@@ -115,4 +115,13 @@ func aggregateKind(fn window.AggKind, argument pipeline.Kind) pipeline.Kind {
 		return pipeline.Float
 	}
 	return argument
+}
+
+// ownTTL is a ttl set on the step itself. A window's state ends with the window: the pipeline's state.ttl would only drop
+// windows that have not fired yet.
+func ownTTL(s *StepSpec) int64 {
+	if s.TTLNs == nil {
+		return 0
+	}
+	return *s.TTLNs
 }

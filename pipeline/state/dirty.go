@@ -9,6 +9,7 @@ type dirtyList struct {
 	valid int     // items that their entry still points at
 	done  int     // items the checkpoint has encoded
 	gen   *Frozen // checkpoint that holds the list; nil: it belongs to the open generation
+	dead  int     // tombstones among the items, at most: 0 spares Commit the walk
 }
 
 // item is one changed entry. When it changes again before its checkpoint has encoded it, the item keeps the old version
@@ -106,6 +107,9 @@ func (t *Table) mergeStep(n int) bool {
 			if e := t.index.entry(it.ref); e.list == l.id && int(e.pos) == l.done {
 				e.list, e.pos = t.own.id, t.own.add(it.ref)
 				l.valid--
+				if l.dead > 0 && dead(t.slab.at(e.ref)) {
+					t.own.dead++
+				}
 			}
 		}
 		l.done++

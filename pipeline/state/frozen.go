@@ -208,6 +208,9 @@ func (t *Table) retire(f *Frozen) {
 // reap frees the tombstones that nothing changed since, in short holds.
 func (f *Frozen) reap() {
 	for _, l := range f.lists {
+		if l.dead == 0 {
+			continue
+		}
 		for at := 0; at < l.n; at += holdEntries {
 			f.t.mu.Lock()
 			for i := at; i < min(at+holdEntries, l.n); i++ {

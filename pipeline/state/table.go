@@ -261,6 +261,7 @@ func (t *Table) kill(id uint32) {
 		return
 	}
 	t.touch(e, id)
+	t.listOf(e.list).dead++
 	now := capacity(t.layout.sizeOf(rec))
 	key, sub := t.layout.keys(rec)
 	if want := capacity(t.layout.size(len(key), len(sub), 0)); want != now {

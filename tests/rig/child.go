@@ -73,7 +73,7 @@ func (c *Child) Usage() (cpu time.Duration, peakBytes int64) {
 	<-c.done
 	state := c.cmd.ProcessState
 	if r, ok := state.SysUsage().(*syscall.Rusage); ok {
-		peakBytes = r.Maxrss << 10
+		peakBytes = int64(r.Maxrss) << 10
 	}
 	return state.UserTime() + state.SystemTime(), peakBytes
 }
