@@ -60,5 +60,5 @@ func (d *device) String() string {
 	if d.name == "" {
 		return "(the directory lies on no block device)"
 	}
-	return d.name + ", by all programs, receiver included"
+	return d.name + ", by all programs on this machine"
 }

@@ -34,6 +34,7 @@ func run(ctx context.Context, o options, out *screen) (ok bool, err error) {
 	if err == nil && !interrupted {
 		err = s.finish(ctx, out)
 	}
+	s.o.keep = s.o.keep || err == nil && !s.good()
 	err = errors.Join(err, s.close())
 	if err != nil {
 		fmt.Fprintf(out.w, "state and logs are kept in %s\n", s.dir)
@@ -41,10 +42,16 @@ func run(ctx context.Context, o options, out *screen) (ok bool, err error) {
 	}
 	ok = out.verdict(s, interrupted)
 	if !ok || o.keep {
-		fmt.Fprintf(out.w, "state and logs are kept in %s\n", s.dir)
+		fmt.Fprintf(out.w, "state and logs are kept in %s, the receiver's file in %s\n", s.dir, s.upstream)
 		return ok, nil
 	}
 	return ok, os.RemoveAll(s.dir)
+}
+
+// good tells that nothing is amiss so far: else the receiver's file is kept for a look.
+func (s *stage) good() bool {
+	t, _ := s.oracle.counts()
+	return t.good()
 }
 
 // play publishes, kills and shows until everything is published.

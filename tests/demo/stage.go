@@ -26,6 +26,7 @@ type stage struct {
 	o         options
 	rec       *recording
 	dir       string
+	upstream  string // the receiver's directory
 	config    string
 	broker    *rig.Broker
 	publisher *rig.Publisher
@@ -71,7 +72,12 @@ func (s *stage) open(known *answers) (err error) {
 	if s.broker, err = rig.NewBroker(rig.BrokerConfig{}); err != nil {
 		return err
 	}
-	s.receiver, err = receiver.Open(receiver.Options{Path: filepath.Join(s.dir, "receiver.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler)})
+	if s.upstream, err = s.makeUpstream(); err != nil {
+		return err
+	}
+	s.receiver, err = receiver.Open(receiver.Options{
+		Path: filepath.Join(s.upstream, "receiver.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}
@@ -99,6 +105,18 @@ func (s *stage) open(known *answers) (err error) {
 	s.wg.Go(s.watcher.run)
 	s.publisher = rig.NewPublisher(rig.PublisherConfig{Addr: s.broker.Addr(), ClientID: "road-sensors", QoS: 1})
 	return nil
+}
+
+// makeUpstream makes the receiver's directory in memory where there is such a place: upstream is another machine, what it writes
+// is not to count as the gateway's.
+func (s *stage) makeUpstream() (dir string, err error) {
+	if dir, err = os.MkdirTemp("/dev/shm", "weir-demo-"); err == nil {
+		return dir, nil
+	}
+	if dir, err = os.MkdirTemp(s.dir, "upstream-"); err != nil {
+		return "", fmt.Errorf("make the receiver's directory: %w", err)
+	}
+	return dir, nil
 }
 
 // writeConfig is configs/demo.yaml with this run's ports and directory.
@@ -205,7 +223,7 @@ func (s *stage) nextKill() time.Duration {
 	return time.Duration((0.5 + rand.Float64()) * float64(s.o.killEvery))
 }
 
-// close ends everything that the stage started, in reverse, and waits for it. The directory stays.
+// close ends everything that the stage started, in reverse, and waits for it. The agent's directory stays.
 func (s *stage) close() error {
 	var errs []error
 	if s.publisher != nil {
@@ -226,6 +244,9 @@ func (s *stage) close() error {
 	s.wg.Wait()
 	if s.receiver != nil {
 		errs = append(errs, s.receiver.Close())
+	}
+	if s.upstream != "" && !s.o.keep {
+		errs = append(errs, os.RemoveAll(s.upstream))
 	}
 	return errors.Join(errs...)
 }
