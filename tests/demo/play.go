@@ -69,6 +69,8 @@ func (s *stage) play(ctx context.Context, out *screen) error {
 	defer tick.Stop()
 	for {
 		select {
+		case <-ctx.Done():
+			return ctx.Err()
 		case err := <-fed:
 			return err
 		case <-kill.C:
@@ -77,7 +79,10 @@ func (s *stage) play(ctx context.Context, out *screen) error {
 			}
 			kill.Reset(s.nextKill())
 		case <-tick.C:
-			if err := errors.Join(s.alive(), s.oracle.read()); err != nil {
+			if err := s.alive(); err != nil {
+				return errors.Join(sleep(ctx, askEvery), err) // Ctrl-C reaches the agent as well: then it is no fault
+			}
+			if err := s.oracle.read(); err != nil {
 				return err
 			}
 			out.show(s)
