@@ -40,7 +40,7 @@ type plant struct {
 func newPlant() *plant {
 	return &plant{now: content{}, at: map[uint64]content{}, tables: []*testTable{
 		{"t1", "s1", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "acc", Version: 1})},
-		{"t1", "s1", state.New(state.Spec{Name: "late", Kind: state.Map, Type: "late", Version: 2, TTL: 5})},
+		{"t1", "s1", state.New(state.Spec{Name: "late", Kind: state.Map, Type: "late", Version: 2})},
 		{"t2", "s2", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "x", Version: 1})},
 	}}
 }

@@ -107,7 +107,8 @@ func loadTable(from pipeline.StateSource, uid string, t *state.Table) error {
 	if err != nil {
 		return fmt.Errorf("restore step %s, table %s: %w", uid, want.Name, err)
 	}
-	if found && (spec.Kind != want.Kind || spec.Type != want.Type || spec.Version != want.Version) {
+	// A table with TTL carries the time of the last write in each value, one without does not.
+	if found && (spec.Kind != want.Kind || spec.Type != want.Type || spec.Version != want.Version || (spec.TTL > 0) != (want.TTL > 0)) {
 		return fmt.Errorf("%w: step %s, table %s holds %s version %d, this plan needs %s version %d",
 			ErrState, uid, want.Name, spec.Type, spec.Version, want.Type, want.Version)
 	}

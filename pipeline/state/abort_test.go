@@ -3,6 +3,7 @@ package state_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirstream/weir/pipeline/state"
@@ -21,16 +22,21 @@ func TestRule15_FreezeDuringAbort(t *testing.T) {
 	for range 5 {
 		f := table.Freeze()
 		var abort sync.WaitGroup
-		abort.Go(f.Abort)
+		var over atomic.Bool
+		abort.Go(func() { f.Abort(); over.Store(true) })
 		whole := 0
 		for whole == 0 {
+			last := over.Load()
 			table.Lock()
 			g := table.Freeze()
 			table.Unlock()
 			switch g.Len() {
 			case n:
 				whole++
-			case 0: // before the abort: g is aborted with f, or stands for no change
+			case 0: // before the abort: g stands for no change
+				if last {
+					t.Fatal("the changes are lost")
+				}
 			default:
 				t.Fatalf("a checkpoint has %d changes of %d", g.Len(), n)
 			}

@@ -4,19 +4,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/config"
-)
-
-// gcPercent and memoryLimit suit a gateway of 256 MB: the collector runs often while little lives, and hard near the limit.
-const (
-	gcPercent   = 50
-	memoryLimit = 48 << 20
 )
 
 func runCommand(o *options) *cobra.Command {
@@ -55,16 +48,6 @@ pipeline and ends with code 0. As a systemd service use Type=notify.`,
 	c.Flags().StringSliceVar(&allowEmpty, "allow-empty", nil, "pipelines that may start empty when none of their checkpoints is valid")
 	c.Flags().BoolVar(&trustClock, "trust-clock", false, "take the wall clock for right (where nothing tells that it is synchronised)")
 	return c
-}
-
-// limitMemory sets the collector up unless the environment did.
-func limitMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
 }
 
 func newLogger(l *config.Log) *slog.Logger {
