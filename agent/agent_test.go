@@ -264,7 +264,9 @@ func TestRule21_StartBelowTheJournalIsAReportedGap(t *testing.T) {
 	b.options.AcceptGap = map[string]bool{"p": true}
 	b.start()
 	b.put(50_001, 50_100)
-	b.await("delivery behind the gap", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Lag == 0 && s.Pipelines[0].Position > uint64(first) })
+	b.await("delivery behind the gap", func(s *api.Status) bool {
+		return settled(s) && s.Pipelines[0].Lag == 0 && s.Pipelines[0].Position > uint64(first)
+	})
 	b.halt()
 	b.options.AcceptGap = nil
 	b.start() // the flag is for one start
