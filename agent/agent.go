@@ -32,6 +32,8 @@ type Options struct {
 	Logger *slog.Logger
 	// AllowEmpty names pipelines that may start empty though none of their checkpoints is valid.
 	AllowEmpty map[string]bool
+	// AcceptGap names pipelines that may go on behind records that a full journal let go.
+	AcceptGap map[string]bool
 	// TrustClock takes the wall clock for right without asking.
 	TrustClock bool
 }

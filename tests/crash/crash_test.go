@@ -7,6 +7,7 @@ package crash
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -20,7 +21,11 @@ import (
 	"github.com/weirstream/weir/uplink/receiver"
 )
 
-var binary string // the agent under test, built by TestMain
+var (
+	binary   string // the agent under test, built by TestMain
+	seedFlag = flag.Uint64("seed", 0, "seed of the strikes, as a failed run printed it; 0: a new one for each run")
+	keepFlag = flag.String("keep", "", "directory that keeps logs and state of the runs")
+)
 
 func TestMain(m *testing.M) {
 	if args := os.Getenv(roleEnv); args != "" {
@@ -101,15 +106,18 @@ type stage struct {
 }
 
 func (s *scenario) run(t *testing.T) []verdict {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d (again: go test ./tests/crash -run %s -seed %d)", seed, t.Name(), seed)
 	st := newStage(t, s, rand.New(rand.NewPCG(seed, 1)))
 	st.publishAll(s)
 	return st.finish(s)
 }
 
 func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
-	st := &stage{t: t, dir: t.TempDir(), env: s.env, random: random}
+	st := &stage{t: t, dir: stageDir(t), env: s.env, random: random}
 	brokerDir := filepath.Join(st.dir, "broker")
 	st.must(os.Mkdir(brokerDir, 0o777))
 	var err error
@@ -130,6 +138,18 @@ func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 	st.publisher = newPublisher(st.broker.Addr, s.qos, 100)
 	st.must(st.publisher.connect())
 	return st
+}
+
+// stageDir is where a run lives: gone with the test, or kept.
+func stageDir(t *testing.T) string {
+	if *keepFlag == "" {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(*keepFlag, "run-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func (st *stage) must(err error) {
