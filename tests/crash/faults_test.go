@@ -20,7 +20,7 @@ func plantedFaults() []planted {
 		{"retain-newest", scenario{qos: 1, messages: 24_000, rate: 5000, kills: 6, config: trimming, streams: 1, damage: true}},
 		{"release-early", scenario{qos: 1, messages: 6_000, rate: 1500, kills: 10, config: drawing, streams: 2}},
 		{"merge-by-arrival", scenario{qos: 1, messages: 6_000, rate: 2000, kills: 6, config: merging, streams: 1}},
-		{"forget-dirty", scenario{qos: 1, messages: 6_000, rate: 1500, kills: 6, config: windowing, streams: 2, env: []string{"WEIR_ABORT_EVERY=3"}}},
+		{"forget-dirty", scenario{qos: 1, messages: 9_000, rate: 1800, kills: 12, config: windowing, streams: 2, env: []string{"WEIR_ABORT_EVERY=3"}}},
 	}
 }
 
@@ -77,6 +77,9 @@ func damageNewest(t *testing.T, pipelines string) (n int) {
 	return n
 }
 
+// damageFrom leaves the segment's head and the first manifests alone: there must be something to fall back to.
+const damageFrom = 1024
+
 // damageLast flips the last byte that is not zero in the segment that was written last.
 func damageLast(t *testing.T, dir string) bool {
 	entries, err := os.ReadDir(dir)
@@ -98,8 +101,8 @@ func damageLast(t *testing.T, dir string) bool {
 	for last >= 0 && b[last] == 0 {
 		last--
 	}
-	if last < 4096 {
-		return false // nothing but the segment's head
+	if last < damageFrom {
+		return false // the first checkpoint may be the only one
 	}
 	b[last] ^= 0x5a
 	if err := os.WriteFile(name, b, 0o644); err != nil {
