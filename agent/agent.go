@@ -51,6 +51,7 @@ type Agent struct {
 	sessions    []*session
 	supervisors []*supervisor
 	failed      chan error // holds the journal's failure
+	refused     chan error // holds why no pipeline can run
 }
 
 // New opens state_dir and recovers the journal. Nothing is connected yet. Close frees it when Run is not called.
@@ -58,7 +59,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1)}
+	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1), refused: make(chan error, 1)}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -140,7 +141,30 @@ func (a *Agent) supervise(p *config.Pipeline) error {
 		at := &attempt{agent: a, spec: p, graph: p.Graph, id: id, log: logger}
 		return at.run(ctx, ready)
 	}))
+	a.supervisors[len(a.supervisors)-1].refused = a.pipelineRefused
 	return nil
+}
+
+// ErrRefused ends Run when every pipeline has failed in a way that no restart can mend: starting again does not help either, the
+// operator has to act.
+var ErrRefused = errors.New("no pipeline can run")
+
+// pipelineRefused ends the agent when it has nothing left to do: others going on is worth more than an exit code.
+func (a *Agent) pipelineRefused() {
+	var all []error
+	for _, s := range a.supervisors {
+		s.mu.Lock()
+		state, err := s.state, s.err
+		s.mu.Unlock()
+		if state != PipelineFailed || !errors.Is(err, errFinal) {
+			return
+		}
+		all = append(all, fmt.Errorf("pipeline %s: %w", s.name, err))
+	}
+	select {
+	case a.refused <- fmt.Errorf("%w: %w", ErrRefused, errors.Join(all...)):
+	default:
+	}
 }
 
 // Run works until ctx ends, then stops in order: sessions (their messages are durable and acknowledged), a last checkpoint of each
@@ -164,7 +188,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if scraped != nil {
 		group.Go(func() error { return scraped.Run(gctx) })
 	}
-	group.Go(func() error { return a.watchJournal(gctx) })
+	group.Go(func() error { return a.watchFailures(gctx) })
 	for _, s := range a.supervisors {
 		group.Go(func() error { return s.run(gctx) })
 	}
@@ -199,11 +223,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// watchJournal ends the agent when the journal fails.
-func (a *Agent) watchJournal(ctx context.Context) error {
+// watchFailures ends the agent when the journal fails, or when no pipeline can run.
+func (a *Agent) watchFailures(ctx context.Context) error {
 	select {
 	case err := <-a.failed:
 		return fmt.Errorf("journal: %w", err)
+	case err := <-a.refused:
+		return err
 	case <-ctx.Done():
 		return nil
 	}

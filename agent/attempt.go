@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/deadletter"
+	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
 )
 
@@ -107,6 +109,10 @@ func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Resto
 	})
 	switch {
 	case errors.Is(err, snapshot.ErrNoCheckpoint):
+		if a.begun() && !a.agent.options.AllowEmpty[a.spec.Name.Value] {
+			return nil, fmt.Errorf("%w: %w: the pipeline ran before and its checkpoints are gone (start with --allow-empty %s to begin anew from the journal)",
+				errFinal, snapshot.ErrNoValidCheckpoint, a.spec.Name.Value)
+		}
 		return &snapshot.Restored{}, nil
 	case errors.Is(err, snapshot.ErrNoValidCheckpoint):
 		return nil, fmt.Errorf("%w: %w (start with --allow-empty %s to begin anew from the journal)", errFinal, err, a.spec.Name.Value)
@@ -185,9 +191,35 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, star
 		return err
 	}
 	if r.Manifest == nil {
-		_, err = a.coordinator.CommitInitial(ctx, snapshot.Initial{Position: start})
+		if _, err = a.coordinator.CommitInitial(ctx, snapshot.Initial{Position: start}); err != nil {
+			return err
+		}
 	}
-	return err
+	return a.begin()
+}
+
+// begunFile in the pipeline's directory says that it once had a checkpoint: a store that was removed, or whose disk is not mounted, is
+// then not taken for that of a new pipeline.
+const begunFile = "begun"
+
+func (a *attempt) begunPath() string {
+	return filepath.Join(a.agent.pipelinesDir(), a.id.String(), begunFile)
+}
+
+func (a *attempt) begun() bool {
+	_, err := os.Stat(a.begunPath())
+	return err == nil
+}
+
+// begin notes that there is a checkpoint. Durable before the first record is read.
+func (a *attempt) begin() error {
+	if a.begun() {
+		return nil
+	}
+	if err := disk.WriteFileAtomic(disk.OS, a.begunPath(), nil); err != nil {
+		return fmt.Errorf("note that the pipeline has begun: %w", err)
+	}
+	return nil
 }
 
 func behaviours(g *plan.Graph) (list []snapshot.Behaviour) {

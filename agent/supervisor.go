@@ -33,6 +33,8 @@ type supervisor struct {
 	log      *slog.Logger
 	started  time.Time // of the agent: failures are counted by monotonic time
 
+	refused func() // called behind a failure that only the operator can mend; set before run starts
+
 	mu       sync.Mutex
 	state    PipelineState
 	err      error
@@ -51,7 +53,7 @@ type command struct {
 func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, attempt func(context.Context, func(*attempt)) error) *supervisor {
 	return &supervisor{
 		name: name, strategy: strategy, attempt: attempt, log: log.With("pipeline", name), started: time.Now(),
-		state: PipelineStarting, commands: make(chan command),
+		state: PipelineStarting, commands: make(chan command), refused: func() {},
 	}
 }
 
@@ -135,6 +137,9 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 	if !again {
 		s.set(PipelineFailed, err)
 		s.log.Error("pipeline failed and is not restarted; it holds its place in the journal", "error", err, "strategy", s.strategy.Kind)
+		if errors.Is(err, errFinal) {
+			s.refused()
+		}
 		return false
 	}
 	s.set(PipelineRestarting, err)

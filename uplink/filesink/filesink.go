@@ -113,7 +113,11 @@ func (s *Sink) Open(_ context.Context, stream uplink.Stream, inc uplink.Incarnat
 func (s *Sink) openFile(generation uint64) (err error) {
 	s.file, err = os.OpenFile(s.config.Path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := s.create(generation); err != nil {
+		err = makeDir(filepath.Dir(s.config.Path))
+		if err == nil {
+			err = s.create(generation)
+		}
+		if err != nil {
 			return fmt.Errorf("make sink file: %w", err)
 		}
 		s.file, err = os.OpenFile(s.config.Path, os.O_RDWR, 0)
@@ -205,6 +209,24 @@ func (s *Sink) replace(inc uplink.Incarnation, generation, last, chain uint64, c
 		return err
 	}
 	return syncDir(filepath.Dir(s.config.Path))
+}
+
+// makeDir makes a directory and those above it that are missing; their names are durable when it returns.
+func makeDir(dir string) error {
+	err := os.Mkdir(dir, 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o750)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
 }
 
 func syncDir(dir string) error {

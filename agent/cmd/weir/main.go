@@ -1,7 +1,7 @@
 // Command weir is the agent and its tools in one binary.
 //
 // Exit codes: 0 done; 1 it failed; 2 wrong usage or wrong config, nothing was touched; 3 no agent is running; 4 state_dir is in
-// use by another weir process.
+// use by another weir process; 5 every pipeline refuses to start (weir run), and starting again would not help.
 package main
 
 import (
@@ -24,6 +24,7 @@ const (
 	exitUsage      = 2
 	exitNotRunning = 3
 	exitLocked     = 4
+	exitRefused    = 5
 )
 
 // usageError marks errors of the caller: nothing was touched.
@@ -51,6 +52,8 @@ func exitCode(err error) int {
 		return exitNotRunning
 	case errors.Is(err, agent.ErrLocked):
 		return exitLocked
+	case errors.Is(err, agent.ErrRefused):
+		return exitRefused
 	}
 	return exitFailed
 }
