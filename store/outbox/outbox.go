@@ -162,6 +162,18 @@ func (o *Outbox) Sinks() []string {
 	return names
 }
 
+// Ends gives, sorted, each stream that ever had a result: its generation and the last sequence given out. Chains are not told.
+func (o *Outbox) Ends() (marks []pipeline.SinkMark) {
+	for _, s := range o.sorted() {
+		s.mu.Lock()
+		if s.generation > 0 {
+			marks = append(marks, pipeline.SinkMark{UID: s.uid, Generation: s.generation, Seq: s.last()})
+		}
+		s.mu.Unlock()
+	}
+	return marks
+}
+
 // Forget gives up the results of a sink that is no longer part of the plan. It is durable on return; repeating it is
 // harmless. The stream must have no sender.
 func (o *Outbox) Forget(ctx context.Context, sink string) error {
