@@ -131,3 +131,23 @@ func TestAPanicOutsideOfOperatorsFailsThePipelineOnly(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// rotten is an operator that trips over its restored state.
+type rotten struct{ windows }
+
+func (*rotten) Restored() error { panic("slice bounds out of range") }
+
+// TestAPanicOverRestoredStateIsAnError: the agent restores a pipeline on a goroutine of its own; a panic there would end every pipeline,
+// and again after each restart.
+func TestAPanicOverRestoredStateIsAnError(t *testing.T) {
+	g := plainGraph(1)
+	g.Steps = []*plan.Step{oneInput("bad", sourceRef(0), func() pipeline.Operator { return &rotten{} })}
+	g.Tasks[0].Steps = []int{0}
+	_, err := New(Options{
+		Graph: g, Generation: 1, Deliver: func(pipeline.TaskSnapshot) {},
+		Sink: func(string) (pipeline.ResultSink, error) { return &collect{}, nil },
+	})
+	if err == nil || !strings.Contains(err.Error(), "step bad") || !strings.Contains(err.Error(), "slice bounds") {
+		t.Errorf("got %v", err)
+	}
+}
