@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -51,6 +52,10 @@ type Agent struct {
 	sessions    []*session
 	supervisors []*supervisor
 	failed      chan error // holds the journal's failure
+	allowEmpty  *permit
+	acceptGap   *permit
+	earlyMu     sync.Mutex
+	early       map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint
 }
 
 // New opens state_dir and recovers the journal. Nothing is connected yet. Close frees it when Run is not called.
@@ -58,7 +63,8 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1)}
+	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1),
+		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -109,7 +115,7 @@ func (a *Agent) openJournal(dir string) error {
 		c.MaxUnsynced = int(j.UnsyncedBytes)
 	}
 	clock := &lateClock{}
-	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, Logger: a.log})
+	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, After: a.highestCheckpoint(), Logger: a.log})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -233,8 +239,9 @@ func (a *Agent) nextDeadline() int64 {
 // Close frees state_dir. Run does it too.
 func (a *Agent) Close() error {
 	var err error
+	err = a.closeEarly()
 	if a.journal != nil {
-		err = a.journal.Close()
+		err = errors.Join(err, a.journal.Close())
 		a.journal = nil
 	}
 	if a.lock != nil {

@@ -41,9 +41,12 @@ type attempt struct {
 // finalCheckpointWait bounds the last checkpoint of a graceful stop: systemd's TimeoutStopSec is 90 s by default.
 const finalCheckpointWait = 20 * time.Second
 
-// run joins the parts, says ready, and works until ctx ends or something fails.
+// run joins the parts, says ready, and works until ctx ends or something fails. Before the parts are closed it says ready(nil).
 func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
-	defer a.close()
+	defer func() {
+		ready(nil) // nobody looks into closed parts
+		a.close()
+	}()
 	if err := a.open(ctx); err != nil {
 		return err
 	}
@@ -67,19 +70,20 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.openStorage(ctx, dir); err != nil {
 		return err
 	}
-	lost, err := a.findLost(ctx)
+	lost, err := a.settleLost(ctx)
 	if err != nil {
 		return err
-	}
-	if lost != nil && !a.agent.options.AcceptGap[a.spec.Name.Value] {
-		return a.refuseLost(lost)
 	}
 	restored, err := a.restore(ctx, lost)
 	if err != nil {
 		return err
 	}
 	marks, source := a.startMarks(restored)
+	if restored.Manifest == nil {
+		lost = nil // it begins anew
+	}
 	if lost != nil {
+		lost.first = restored.Manifest.Position + 1 // an older one, where the newest was damaged
 		if marks, source, err = a.crossGap(ctx, lost, marks, source); err != nil {
 			return err
 		}
@@ -92,6 +96,11 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
 		return err
 	}
+	if lost != nil {
+		if restored.Manifest, err = a.commitGap(ctx, restored.Manifest, lost, marks); err != nil {
+			return err
+		}
+	}
 	return a.newCoordinator(ctx, restored, start)
 }
 
@@ -103,7 +112,7 @@ func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Resto
 	}
 	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
 		Store: a.store, Pipeline: a.id, Whole: a.whole, JournalFirst: first, JournalNext: j.Last() + 1,
-		Accept: a.accept, AllowEmpty: a.agent.options.AllowEmpty[a.spec.Name.Value], Logger: a.log,
+		Accept: a.accept, AllowEmpty: a.agent.allowEmpty.given(a.spec.Name.Value), Logger: a.log,
 	})
 	switch {
 	case errors.Is(err, snapshot.ErrNoCheckpoint):
@@ -185,7 +194,9 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, star
 		return err
 	}
 	if r.Manifest == nil {
-		_, err = a.coordinator.CommitInitial(ctx, snapshot.Initial{Position: start})
+		if _, err = a.coordinator.CommitInitial(ctx, snapshot.Initial{Position: start}); err == nil {
+			a.agent.allowEmpty.used(a.spec.Name.Value)
+		}
 	}
 	return err
 }
