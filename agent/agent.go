@@ -175,8 +175,17 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return s.run(gctx) })
 	}
 	var sources errgroup.Group
+	broken := make(chan error, len(a.sessions)) // sessions that ended though nobody asked them to
 	for _, s := range a.sessions {
-		sources.Go(func() error { return s.run(intake) })
+		sources.Go(func() error {
+			err := s.run(intake)
+			if intake.Err() != nil {
+				return err
+			}
+			err = fmt.Errorf("session of broker %s ended: %w", s.name, err)
+			broken <- err
+			return err
+		})
 	}
 	group.Go(func() error {
 		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline}
@@ -187,12 +196,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
+			a.log.Info("agent is stopping: sessions, last checkpoints, deliveries")
+		case err := <-broken:
+			a.log.Error("agent is stopping", "error", err)
 		case <-gctx.Done():
 		}
 		stopIntake()
 		err := sources.Wait()
 		if gctx.Err() == nil {
 			a.finalCheckpoints(ctx)
+			a.deliverRest(ctx)
 		}
 		stopWork()
 		return err
@@ -223,6 +236,37 @@ func (a *Agent) finalCheckpoints(ctx context.Context) {
 		}
 	}
 	group.Wait()
+}
+
+const (
+	// deliverWait bounds how long a graceful stop waits for what the last checkpoints released; the rest stays in the outbox.
+	deliverWait = 5 * time.Second
+	deliverPoll = 20 * time.Millisecond
+)
+
+// deliverRest waits until the upstreams that answer hold what they may have, at most deliverWait.
+func (a *Agent) deliverRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliverWait)
+	defer cancel()
+	tick := time.NewTicker(deliverPoll)
+	defer tick.Stop()
+	for {
+		pending := uint64(0)
+		for _, s := range a.supervisors {
+			if at := s.running(); at != nil {
+				pending += at.deliverable()
+			}
+		}
+		if pending == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			a.log.Info("results wait in the outbox for the next start", "results", pending)
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // nextDeadline is the earliest timer of the running pipelines.

@@ -251,6 +251,19 @@ func (a *attempt) tell(what string, err error) {
 	}
 }
 
+// deliverable counts released results whose upstream is not known to be away.
+func (a *attempt) deliverable() (n uint64) {
+	for _, l := range a.links {
+		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" {
+			continue
+		}
+		if st := l.queue.Stats(); st.VisibleUpTo > st.ConfirmedUpTo {
+			n += st.VisibleUpTo - st.ConfirmedUpTo
+		}
+	}
+	return n
+}
+
 // pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.
 func (a *attempt) pushedBack() bool {
 	for _, l := range a.links {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
@@ -48,7 +47,7 @@ func (a *Agent) newSession(b *config.Broker) (*session, error) {
 		}
 		c.Sources = append(c.Sources, sc)
 	}
-	m, err := mqtt.NewSession(c, a.journal, a.log.With(slog.String("broker", c.Name)), mqtt.Hooks{})
+	m, err := mqtt.NewSession(c, a.journal, a.log, mqtt.Hooks{})
 	if err != nil {
 		return nil, err
 	}

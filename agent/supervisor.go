@@ -74,6 +74,9 @@ func (s *supervisor) run(ctx context.Context) error {
 				return nil
 			case c := <-s.commands:
 				if c.stop || c.fail != nil {
+					if c.fail != nil {
+						s.set(PipelineFailed, c.fail)
+					}
 					c.done <- nil // it does not run
 					continue
 				}
