@@ -358,41 +358,43 @@ func TestRule19_LagAboveItsLimitDetachesARunningPipeline(t *testing.T) {
 	b.wantIDs("p", [2]int{1, 20_000})
 }
 
-// TestRule21_TrimmedUnderARunningPipeline ends in the same place as a start below the journal.
-func TestRule21_TrimmedUnderARunningPipeline(t *testing.T) {
+// TestRule21_LetGoWhileRunning ends in the same place as a start below the journal: started again, the pipeline names what is
+// lost.
+func TestRule21_LetGoWhileRunning(t *testing.T) {
 	slow := strings.NewReplacer(`"URL"`, `"http://127.0.0.1:9/weir"`, "uid: now,", "uid: now, max_bytes: 64KiB,").Replace(pipelineNamed("slow", "log"))
 	b := newBench(t, slow+pipelineNamed("p", "log"))
 	b.text = strings.Replace(b.text, "segment: 256KiB", "segment: 256KiB, compress: false", 1)
 	b.start()
-	b.put(1, 30_000)
-	b.await("delivery of the other", func(s *api.Status) bool {
-		return settled(&api.Status{Pipelines: s.Pipelines[1:]}) && s.Pipelines[1].Position >= 30_000
-	})
-	// The hold is taken away for good, as if another process had trimmed: the next checkpoint holds again, so it is tried until it bites.
-	s := b.await("refusal", func(s *api.Status) bool {
-		b.agent.journal.Release(b.agent.holderName("slow"))
-		if err := b.agent.journal.Trim(t.Context()); err != nil {
+	for last := 5_000; last <= 30_000; last += 5_000 {
+		b.put(last-4_999, last)
+		b.await("delivery of the other", func(s *api.Status) bool { return s.Pipelines[1].Position >= uint64(last) })
+		if _, err := b.agent.TriggerCheckpoint(t.Context(), "p"); err != nil {
 			t.Fatal(err)
 		}
-		if s.Pipelines[0].State == "running" {
-			b.agent.supervisors[0].restart(t)
-		}
-		return s.Pipelines[0].State == "failed"
-	})
+	}
+	b.await("start", func(s *api.Status) bool { return s.Pipelines[0].State == "running" })
+	moved := map[string]stall{"slow": {position: b.agent.journal.Stats().Holders[b.agent.holderName("slow")], since: time.Now().Add(-2 * RetainFailedDefault)}}
+	holders := b.agent.holders(moved, time.Now())
+	if got := LetGo(true, holders, RetainFailedDefault); len(got) != 1 || got[0] != "slow" {
+		t.Fatalf("a full journal would let go of %v: %+v", got, holders)
+	}
+	if err := b.agent.supervisors[0].ask(t.Context(), command{fail: fmt.Errorf("%w: %w", errFinal, errLetGo)}); err != nil {
+		t.Fatal(err)
+	}
+	b.agent.journal.Release(b.agent.holderName("slow"))
+	if err := b.agent.journal.Trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if first := b.agent.journal.First(); first < 5_000 {
+		t.Fatalf("nothing was trimmed: first is %d", first)
+	}
+	if err := b.agent.StartPipeline(t.Context(), "slow"); err != nil {
+		t.Fatal(err)
+	}
+	s := b.await("refusal", func(s *api.Status) bool { return s.Pipelines[0].State == "failed" })
 	if e := s.Pipelines[0].Error; !strings.Contains(e, "are gone") || !strings.Contains(e, "--accept-gap slow") {
 		t.Errorf("the refusal does not name the way out: %s", e)
 	}
 	b.halt()
 	b.wantIDs("p", [2]int{1, 30_000})
-}
-
-// restart ends the attempt as a failure would.
-func (s *supervisor) restart(t *testing.T) {
-	if err := s.ask(t.Context(), command{fail: errFinal}); err != nil {
-		t.Error(err)
-	}
-	if err := s.ask(t.Context(), command{}); err != nil {
-		t.Error(err)
-	}
-	time.Sleep(50 * time.Millisecond)
 }

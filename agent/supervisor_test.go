@@ -111,6 +111,7 @@ func TestSupervisorObeysWhileItWaits(t *testing.T) {
 		s := newScripted(t, fixed(9))
 		synctest.Wait()
 		s.ends <- errPlanted
+		s.want(t, PipelineRestarting, 1)
 		s.must(t, command{stop: true})
 		s.want(t, PipelineStopped, 1)
 		time.Sleep(time.Hour)
@@ -119,6 +120,7 @@ func TestSupervisorObeysWhileItWaits(t *testing.T) {
 		s.want(t, PipelineRunning, 2)
 		s.must(t, command{}) // it runs
 		s.ends <- errPlanted
+		s.want(t, PipelineRestarting, 2)
 		s.must(t, command{}) // at once, without the wait
 		s.want(t, PipelineRunning, 3)
 		s.must(t, command{stop: true})
