@@ -263,6 +263,19 @@ func TestRule21_StartBelowTheJournalIsAReportedGap(t *testing.T) {
 
 	b.options.AcceptGap = map[string]bool{"p": true}
 	b.start()
+	b.await("start", func(s *api.Status) bool { return s.Pipelines[0].State == "running" })
+	kept, err := b.agent.Checkpoints("p")
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("checkpoints: %v %v", kept, err)
+	}
+	for _, c := range kept {
+		if pipeline.Position(c.Position) < first-1 {
+			t.Errorf("checkpoint %d at %d is still there: a restart would fall behind the gap, %d", c.ID, c.Position, first)
+		}
+	}
+	if b.agent.acceptGap.given("p") {
+		t.Error("the permission is good for another gap")
+	}
 	b.put(50_001, 50_100)
 	b.await("delivery behind the gap", func(s *api.Status) bool {
 		return settled(s) && s.Pipelines[0].Lag == 0 && s.Pipelines[0].Position > uint64(first)
