@@ -14,7 +14,7 @@ import (
 // What the demo waits for at most.
 const (
 	subscribeWait = 20 * time.Second
-	settleWait    = 40 * time.Second
+	settleWait    = 2 * time.Minute // a loaded machine; two seconds otherwise
 	stopWait      = 30 * time.Second
 )
 
@@ -36,6 +36,9 @@ func run(ctx context.Context, o options, out *screen) (ok bool, err error) {
 	}
 	s.o.keep = s.o.keep || err == nil && !s.good()
 	err = errors.Join(err, s.close())
+	if errors.Is(err, context.Canceled) && !o.keep {
+		return false, errors.Join(err, os.RemoveAll(s.dir))
+	}
 	if err != nil {
 		fmt.Fprintf(out.w, "state and logs are kept in %s\n", s.dir)
 		return false, err
@@ -69,6 +72,8 @@ func (s *stage) play(ctx context.Context, out *screen) error {
 	defer tick.Stop()
 	for {
 		select {
+		case <-ctx.Done():
+			return ctx.Err()
 		case err := <-fed:
 			return err
 		case <-kill.C:
@@ -77,7 +82,10 @@ func (s *stage) play(ctx context.Context, out *screen) error {
 			}
 			kill.Reset(s.nextKill())
 		case <-tick.C:
-			if err := errors.Join(s.alive(), s.oracle.read()); err != nil {
+			if err := s.alive(); err != nil {
+				return errors.Join(sleep(ctx, askEvery), err) // Ctrl-C reaches the agent as well: then it is no fault
+			}
+			if err := s.oracle.read(); err != nil {
 				return err
 			}
 			out.show(s)

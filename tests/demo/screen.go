@@ -28,7 +28,7 @@ func (c *screen) intro(s *stage) {
 	if s.o.forever {
 		how = "again and again, " + s.o.play.String() + " each; Ctrl-C ends it"
 	}
-	fmt.Fprintf(c.w, `weir demo: %s deliveries of road sensors (NAB, Twin Cities): late, out of order and twice; played %s
+	fmt.Fprintf(c.w, `demo: %s deliveries of road sensors (NAB, Twin Cities): late, out of order and twice; played %s
   publisher -> broker (QoS 1) -> weir, killed with SIGKILL about every %s -> receiver and file
 `, thousands(len(s.rec.messages)), how, s.o.killEvery)
 }
