@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -410,4 +411,22 @@ func TestRule21_LetGoWhileRunning(t *testing.T) {
 	}
 	b.halt()
 	b.wantIDs("p", [2]int{1, 30_000})
+}
+
+// TestPositionsOfCheckpointsAreNeverGivenOutAgain, whatever became of the journal's end: else new records would lie where the
+// pipeline has been, and be passed over in silence.
+func TestPositionsOfCheckpointsAreNeverGivenOutAgain(t *testing.T) {
+	b := newBench(t, pipelineNamed("p", "log"))
+	b.start()
+	b.put(1, 100)
+	b.await("delivery", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 100 })
+	b.halt()
+	if err := os.RemoveAll(filepath.Join(b.dir, "state", "journal")); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.put(101, 150)
+	b.await("delivery behind the loss", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 150 })
+	b.halt()
+	b.wantIDs("p", [2]int{1, 150})
 }
