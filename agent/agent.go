@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -52,6 +53,10 @@ type Agent struct {
 	supervisors []*supervisor
 	failed      chan error // holds the journal's failure
 	refused     chan error // holds why no pipeline can run
+	allowEmpty  *permit
+	acceptGap   *permit
+	earlyMu     sync.Mutex
+	early       map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint
 }
 
 // New opens state_dir and recovers the journal. Nothing is connected yet. Close frees it when Run is not called.
@@ -59,7 +64,8 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1), refused: make(chan error, 1)}
+	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1), refused: make(chan error, 1),
+		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -110,7 +116,7 @@ func (a *Agent) openJournal(dir string) error {
 		c.MaxUnsynced = int(j.UnsyncedBytes)
 	}
 	clock := &lateClock{}
-	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, Logger: a.log})
+	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, After: a.highestCheckpoint(), Logger: a.log})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -193,8 +199,17 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return s.run(gctx) })
 	}
 	var sources errgroup.Group
+	broken := make(chan error, len(a.sessions)) // sessions that ended though nobody asked them to
 	for _, s := range a.sessions {
-		sources.Go(func() error { return s.run(intake) })
+		sources.Go(func() error {
+			err := s.run(intake)
+			if intake.Err() != nil {
+				return err
+			}
+			err = fmt.Errorf("session of broker %s ended: %w", s.name, err)
+			broken <- err
+			return err
+		})
 	}
 	group.Go(func() error {
 		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline}
@@ -205,12 +220,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
+			a.log.Info("agent is stopping: sessions, last checkpoints, deliveries")
+		case err := <-broken:
+			a.log.Error("agent is stopping", "error", err)
 		case <-gctx.Done():
 		}
 		stopIntake()
 		err := sources.Wait()
 		if gctx.Err() == nil {
 			a.finalCheckpoints(ctx)
+			a.deliverRest(ctx)
 		}
 		stopWork()
 		return err
@@ -245,6 +264,37 @@ func (a *Agent) finalCheckpoints(ctx context.Context) {
 	group.Wait()
 }
 
+const (
+	// deliverWait bounds how long a graceful stop waits for what the last checkpoints released; the rest stays in the outbox.
+	deliverWait = 5 * time.Second
+	deliverPoll = 20 * time.Millisecond
+)
+
+// deliverRest waits until the upstreams that answer hold what they may have, at most deliverWait.
+func (a *Agent) deliverRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliverWait)
+	defer cancel()
+	tick := time.NewTicker(deliverPoll)
+	defer tick.Stop()
+	for {
+		pending := uint64(0)
+		for _, s := range a.supervisors {
+			if at := s.running(); at != nil {
+				pending += at.deliverable()
+			}
+		}
+		if pending == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			a.log.Info("results wait in the outbox for the next start", "results", pending)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
 // nextDeadline is the earliest timer of the running pipelines.
 func (a *Agent) nextDeadline() int64 {
 	due := int64(pipeline.NoDeadline)
@@ -259,8 +309,9 @@ func (a *Agent) nextDeadline() int64 {
 // Close frees state_dir. Run does it too.
 func (a *Agent) Close() error {
 	var err error
+	err = a.closeEarly()
 	if a.journal != nil {
-		err = a.journal.Close()
+		err = errors.Join(err, a.journal.Close())
 		a.journal = nil
 	}
 	if a.lock != nil {

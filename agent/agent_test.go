@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -263,6 +264,19 @@ func TestRule21_StartBelowTheJournalIsAReportedGap(t *testing.T) {
 
 	b.options.AcceptGap = map[string]bool{"p": true}
 	b.start()
+	b.await("start", func(s *api.Status) bool { return s.Pipelines[0].State == "running" })
+	kept, err := b.agent.Checkpoints("p")
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("checkpoints: %v %v", kept, err)
+	}
+	for _, c := range kept {
+		if pipeline.Position(c.Position) < first-1 {
+			t.Errorf("checkpoint %d at %d is still there: a restart would fall behind the gap, %d", c.ID, c.Position, first)
+		}
+	}
+	if b.agent.acceptGap.given("p") {
+		t.Error("the permission is good for another gap")
+	}
 	b.put(50_001, 50_100)
 	b.await("delivery behind the gap", func(s *api.Status) bool {
 		return settled(s) && s.Pipelines[0].Lag == 0 && s.Pipelines[0].Position > uint64(first)
@@ -321,4 +335,98 @@ func (b *bench) letGo(records int) pipeline.Position {
 		b.t.Fatal(err)
 	}
 	return first
+}
+
+func pos(n uint64) pipeline.Position { return pipeline.Position(n) }
+
+// TestRule19_LagAboveItsLimitDetachesARunningPipeline: it fails and names why; started while its records are there it loses nothing,
+// and the other pipeline never notices. on_full: hold keeps it and says so.
+func TestRule19_LagAboveItsLimitDetachesARunningPipeline(t *testing.T) {
+	slow := strings.NewReplacer(`"URL"`, `"http://127.0.0.1:9/weir"`, "uid: now,", "uid: now, max_bytes: 64KiB,", "start: earliest", "start: earliest\n    on_full: detach\n    lag_limit: 100KiB").Replace(pipelineNamed("slow", "log"))
+	b := newBench(t, slow+pipelineNamed("p", "log"))
+	b.text = strings.Replace(b.text, "segment: 256KiB", "segment: 256KiB, compress: false", 1)
+	b.start()
+	b.put(1, 20_000)
+	b.await("delivery of the other", func(s *api.Status) bool {
+		return s.Pipelines[1].Position >= 20_000 && s.Pipelines[1].Sinks[0].Pending == 0
+	})
+	s := b.await("lag", func(s *api.Status) bool { return s.Pipelines[0].LagBytes > 100<<10 })
+	if !strings.Contains(strings.Join(s.Problems, "\n"), "pipeline slow lags about") {
+		t.Errorf("problems do not tell of the lag: %q", s.Problems)
+	}
+	b.agent.letGo(t.Context(), map[string]stall{}, time.Now())
+	s = b.agent.Status()
+	if p := s.Pipelines[0]; p.State != "failed" || !strings.Contains(p.Error, "lag_limit is 102400") {
+		t.Errorf("%s: %s", p.State, p.Error)
+	}
+	if _, held := b.agent.journal.Stats().Holders[b.agent.holderName("slow")]; held {
+		t.Error("it still holds the journal")
+	}
+	if err := b.agent.StartPipeline(t.Context(), "slow"); err != nil {
+		t.Fatal(err)
+	}
+	b.await("start", func(s *api.Status) bool {
+		return s.Pipelines[0].State == "running" && s.Pipelines[1].State == "running"
+	})
+	b.halt()
+	b.wantIDs("p", [2]int{1, 20_000})
+}
+
+// TestRule21_LetGoWhileRunning ends in the same place as a start below the journal: started again, the pipeline names what is
+// lost.
+func TestRule21_LetGoWhileRunning(t *testing.T) {
+	slow := strings.NewReplacer(`"URL"`, `"http://127.0.0.1:9/weir"`, "uid: now,", "uid: now, max_bytes: 64KiB,").Replace(pipelineNamed("slow", "log"))
+	b := newBench(t, slow+pipelineNamed("p", "log"))
+	b.text = strings.Replace(b.text, "segment: 256KiB", "segment: 256KiB, compress: false", 1)
+	b.start()
+	for last := 5_000; last <= 30_000; last += 5_000 {
+		b.put(last-4_999, last)
+		b.await("delivery of the other", func(s *api.Status) bool { return s.Pipelines[1].Position >= uint64(last) })
+		if _, err := b.agent.TriggerCheckpoint(t.Context(), "p"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.await("start", func(s *api.Status) bool { return s.Pipelines[0].State == "running" })
+	moved := map[string]stall{"slow": {position: b.agent.journal.Stats().Holders[b.agent.holderName("slow")], since: time.Now().Add(-2 * RetainFailedDefault)}}
+	holders := b.agent.holders(moved, time.Now())
+	if got := LetGo(true, holders, RetainFailedDefault); len(got) != 1 || got[0] != "slow" {
+		t.Fatalf("a full journal would let go of %v: %+v", got, holders)
+	}
+	if err := b.agent.supervisors[0].ask(t.Context(), command{fail: fmt.Errorf("%w: %w", errFinal, errLetGo)}); err != nil {
+		t.Fatal(err)
+	}
+	b.agent.journal.Release(b.agent.holderName("slow"))
+	if err := b.agent.journal.Trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if first := b.agent.journal.First(); first < 5_000 {
+		t.Fatalf("nothing was trimmed: first is %d", first)
+	}
+	if err := b.agent.StartPipeline(t.Context(), "slow"); err != nil {
+		t.Fatal(err)
+	}
+	s := b.await("refusal", func(s *api.Status) bool { return s.Pipelines[0].State == "failed" })
+	if e := s.Pipelines[0].Error; !strings.Contains(e, "are gone") || !strings.Contains(e, "--accept-gap slow") {
+		t.Errorf("the refusal does not name the way out: %s", e)
+	}
+	b.halt()
+	b.wantIDs("p", [2]int{1, 30_000})
+}
+
+// TestPositionsOfCheckpointsAreNeverGivenOutAgain, whatever became of the journal's end: else new records would lie where the
+// pipeline has been, and be passed over in silence.
+func TestPositionsOfCheckpointsAreNeverGivenOutAgain(t *testing.T) {
+	b := newBench(t, pipelineNamed("p", "log"))
+	b.start()
+	b.put(1, 100)
+	b.await("delivery", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 100 })
+	b.halt()
+	if err := os.RemoveAll(filepath.Join(b.dir, "state", "journal")); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.put(101, 150)
+	b.await("delivery behind the loss", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 150 })
+	b.halt()
+	b.wantIDs("p", [2]int{1, 150})
 }

@@ -43,9 +43,12 @@ type attempt struct {
 // finalCheckpointWait bounds the last checkpoint of a graceful stop: systemd's TimeoutStopSec is 90 s by default.
 const finalCheckpointWait = 20 * time.Second
 
-// run joins the parts, says ready, and works until ctx ends or something fails.
+// run joins the parts, says ready, and works until ctx ends or something fails. Before the parts are closed it says ready(nil).
 func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
-	defer a.close()
+	defer func() {
+		ready(nil) // nobody looks into closed parts
+		a.close()
+	}()
 	if err := a.open(ctx); err != nil {
 		return err
 	}
@@ -69,12 +72,9 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.openStorage(ctx, dir); err != nil {
 		return err
 	}
-	lost, err := a.findLost(ctx)
+	lost, err := a.settleLost(ctx)
 	if err != nil {
 		return err
-	}
-	if lost != nil && !a.agent.options.AcceptGap[a.spec.Name.Value] {
-		return a.refuseLost(lost)
 	}
 	restored, err := a.restore(ctx, lost)
 	if err != nil {
@@ -89,6 +89,7 @@ func (a *attempt) open(ctx context.Context) error {
 		}
 	}
 	if lost != nil {
+		lost.first = restored.Manifest.Position + 1 // an older one, where the newest was damaged
 		if marks, source, err = a.crossGap(ctx, lost, marks, source); err != nil {
 			return err
 		}
@@ -99,6 +100,11 @@ func (a *attempt) open(ctx context.Context) error {
 	}
 	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
 		return err
+	}
+	if lost != nil {
+		if restored.Manifest, err = a.commitGap(ctx, restored.Manifest, lost, marks); err != nil {
+			return err
+		}
 	}
 	return a.newCoordinator(ctx, restored, snapshot.Initial{Position: start, Sinks: marks})
 }
@@ -111,11 +117,11 @@ func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Resto
 	}
 	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
 		Store: a.store, Pipeline: a.id, Whole: a.whole, JournalFirst: first, JournalNext: j.Last() + 1,
-		Accept: a.accept, AllowEmpty: a.agent.options.AllowEmpty[a.spec.Name.Value], Logger: a.log,
+		Accept: a.accept, AllowEmpty: a.agent.allowEmpty.given(a.spec.Name.Value), Logger: a.log,
 	})
 	switch {
 	case errors.Is(err, snapshot.ErrNoCheckpoint):
-		if a.begun() && !a.agent.options.AllowEmpty[a.spec.Name.Value] {
+		if a.begun() && !a.agent.allowEmpty.given(a.spec.Name.Value) {
 			return nil, fmt.Errorf("%w: %w: the pipeline ran before and its checkpoints are gone (start with --allow-empty %s to begin anew from the journal)",
 				errFinal, snapshot.ErrNoValidCheckpoint, a.spec.Name.Value)
 		}
@@ -201,6 +207,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 		if _, err = a.coordinator.CommitInitial(ctx, initial); err != nil {
 			return err
 		}
+		a.agent.allowEmpty.used(a.spec.Name.Value)
 	}
 	return a.begin()
 }
@@ -277,6 +284,19 @@ func (a *attempt) tell(what string, err error) {
 	if err != nil {
 		a.log.Warn("close failed", "what", what, "error", err)
 	}
+}
+
+// deliverable counts released results whose upstream is not known to be away.
+func (a *attempt) deliverable() (n uint64) {
+	for _, l := range a.links {
+		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" {
+			continue
+		}
+		if st := l.queue.Stats(); st.VisibleUpTo > st.ConfirmedUpTo {
+			n += st.VisibleUpTo - st.ConfirmedUpTo
+		}
+	}
+	return n
 }
 
 // pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.

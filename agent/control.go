@@ -87,7 +87,7 @@ func (a *Agent) command(ctx context.Context, pipeline string, stop bool) error {
 	if err != nil {
 		return err
 	}
-	return s.ask(ctx, stop)
+	return s.ask(ctx, command{stop: stop})
 }
 
 // DeadLetters calls f for the dead letters of a pipeline behind number after, oldest first.

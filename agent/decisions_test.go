@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -191,7 +192,7 @@ func TestRegistryKeepsRetiresAndRefusesDamage(t *testing.T) {
 }
 
 func TestLetGoRangeIsExact(t *testing.T) {
-	if l := lostBetween(nil, 50); l != nil {
+	if l := lostBetween(snapshot.UUID{}, nil, 50); l != nil {
 		t.Errorf("a new pipeline lost %v", l)
 	}
 }

@@ -6,20 +6,22 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
-// Holder is a pipeline as the full journal sees it.
+// Holder is a pipeline as the journal sees it.
 type Holder struct {
 	Name     string
 	Retained pipeline.Position // it needs the records above
 	Running  bool
 	Detach   bool          // on_full: detach
 	Stalled  time.Duration // since Retained last moved
+	Lag      int64         // unread journal bytes, an estimate
+	LagLimit int64         // 0: none
 }
 
-// LetGo decides which pipelines a full journal stops waiting for (RULES 19, 20): those that hold the lowest position and are
-// on_full: detach, or have made no progress for retainFailed. A pipeline that goes on is never let go, nor is one alone responsible when others
-// hold the same records and may recover.
+// LetGo decides which pipelines the journal stops waiting for. One that is on_full: detach and lags more than its limit goes at
+// once. When the journal is full, those go that hold the lowest position and are on_full: detach, or have made no progress
+// for retainFailed (RULES 19, 20). One that holds nothing back is left alone, however long it stands.
 func LetGo(full bool, holders []Holder, retainFailed time.Duration) (names []string) {
-	if !full || len(holders) == 0 {
+	if len(holders) == 0 {
 		return nil
 	}
 	low := holders[0].Retained
@@ -27,7 +29,7 @@ func LetGo(full bool, holders []Holder, retainFailed time.Duration) (names []str
 		low = min(low, h.Retained)
 	}
 	for _, h := range holders {
-		if h.Retained == low && (h.Detach && h.Stalled >= detachAfter || h.Stalled >= retainFailed) {
+		if h.Detach && h.LagLimit > 0 && h.Lag > h.LagLimit || full && h.Retained == low && (h.Detach && h.Stalled >= detachAfter || h.Stalled >= retainFailed) {
 			names = append(names, h.Name)
 		}
 	}

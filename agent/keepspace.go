@@ -2,18 +2,26 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
 )
 
-// spaceCheckEvery is how often a full journal is looked at.
-const spaceCheckEvery = 5 * time.Second
+const (
+	// spaceCheckEvery is how often the journal's space and the pipelines' lags are looked at.
+	spaceCheckEvery = 5 * time.Second
+	// trimComplaintEvery keeps a trim that fails every time from filling the log.
+	trimComplaintEvery = time.Minute
+)
 
-// keepSpace lets go of pipelines that hold a full journal without progress, loudly (RULES 19): one dead sink must not stop
-// the others for ever. What a pipeline loses that way is reported as a gap when it comes back.
+// keepSpace lets go of pipelines that hold a full journal without progress, or lag more than they may (on_full: detach),
+// loudly (RULES 19): one dead sink must not stop the others for ever. What a pipeline loses that way is a gap that it
+// reports when it comes back.
 func (a *Agent) keepSpace(ctx context.Context) error {
 	moved := map[string]stall{}
+	var complained time.Time
 	timer := time.NewTicker(spaceCheckEvery)
 	defer timer.Stop()
 	for {
@@ -22,16 +30,48 @@ func (a *Agent) keepSpace(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		holders := a.holders(moved, time.Now())
-		for _, name := range LetGo(a.journal.Stats().Log.Full, holders, RetainFailedDefault) {
-			a.log.Error("the journal is full and this pipeline makes no progress; it is let go and will report the records it missed",
-				"pipeline", name, "held_since_position", uint64(moved[name].position))
-			a.journal.Release(a.holderName(name))
-		}
-		if err := a.journal.Trim(ctx); err != nil && ctx.Err() == nil {
+		a.letGo(ctx, moved, time.Now())
+		if err := a.journal.Trim(ctx); err != nil && ctx.Err() == nil && time.Since(complained) > trimComplaintEvery {
+			complained = time.Now()
 			a.log.Error("journal trim failed", "error", err)
 		}
 	}
+}
+
+// errLetGo is why a pipeline that was let go stands.
+var errLetGo = errors.New("the journal let this pipeline go")
+
+// letGo carries out what LetGo decides. A running pipeline is ended first: its next checkpoint would hold the journal again. It
+// fails for good; started again it goes on where it stood if its records are still there, else it names the range
+// that is lost.
+func (a *Agent) letGo(ctx context.Context, moved map[string]stall, now time.Time) {
+	full := a.journal.Stats().Log.Full
+	holders := a.holders(moved, now)
+	for _, name := range LetGo(full, holders, RetainFailedDefault) {
+		s, err := a.supervisorOf(name)
+		if err != nil {
+			continue
+		}
+		reason := fmt.Errorf("%w: %w: it held a full journal without progress; weir pipeline start %s tries again", errFinal, errLetGo, name)
+		if lag, limit := lagOf(holders, name); limit > 0 && lag > limit {
+			reason = fmt.Errorf("%w: %w: it lagged %d bytes, lag_limit is %d; weir pipeline start %s tries again", errFinal, errLetGo, lag, limit, name)
+		}
+		a.log.Error("pipeline is let go and will report the records it missed", "pipeline", name,
+			"held_since_position", uint64(moved[name].position), "journal_full", full, "reason", reason)
+		if err := s.ask(ctx, command{fail: reason}); err != nil {
+			continue // the agent is stopping
+		}
+		a.journal.Release(a.holderName(name))
+	}
+}
+
+func lagOf(holders []Holder, name string) (lag, limit int64) {
+	for _, h := range holders {
+		if h.Name == name {
+			return h.Lag, h.LagLimit
+		}
+	}
+	return 0, 0
 }
 
 // stall is how long a pipeline's hold has not moved.
@@ -45,17 +85,36 @@ func (a *Agent) holders(moved map[string]stall, now time.Time) (list []Holder) {
 	for i, s := range a.supervisors {
 		pos, held := held[a.holderName(s.name)]
 		if !held {
+			delete(moved, s.name)
 			continue
 		}
 		if m, ok := moved[s.name]; !ok || m.position != pos {
 			moved[s.name] = stall{position: pos, since: now}
 		}
+		spec, at := a.config.Pipelines[i], s.running()
+		if at != nil {
+			pos = at.engine.Handled()
+		}
 		list = append(list, Holder{
-			Name: s.name, Retained: pos, Running: s.running() != nil, Detach: a.config.Pipelines[i].OnFull == "detach",
-			Stalled: now.Sub(moved[s.name].since),
+			Name: s.name, Retained: moved[s.name].position, Running: at != nil, Detach: spec.OnFull == "detach",
+			Stalled: now.Sub(moved[s.name].since), Lag: a.lagBytes(pos), LagLimit: spec.LagBytes,
 		})
 	}
 	return list
+}
+
+// lagBytes estimates how many journal bytes lie behind a position.
+func (a *Agent) lagBytes(at pipeline.Position) int64 {
+	return lagShare(a.journal.Stats().Log.LiveBytes, a.journal.First(), a.journal.Durable(), at)
+}
+
+// lagShare is pure: the share of the records behind a position in what the journal holds.
+func lagShare(bytes int64, first, durable, at pipeline.Position) int64 {
+	if durable < first || at >= durable {
+		return 0
+	}
+	unread := min(durable-at, durable-first+1)
+	return int64(float64(bytes) * float64(unread) / float64(durable-first+1))
 }
 
 // holderName is the name under which a pipeline's coordinator holds the journal.

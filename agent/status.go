@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 )
 
@@ -57,8 +58,16 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 	if last := uint64(a.journal.Durable()); last > p.Position {
 		p.Lag = last - p.Position
 	}
+	p.LagBytes, p.LagLimit = a.lagBytes(pipeline.Position(p.Position)), a.lagLimit(s.name)
 	p.Balanced, p.Imbalance = balance(&p)
 	return p
+}
+
+func (a *Agent) lagLimit(name string) int64 {
+	if p := a.config.Pipeline(name); p != nil {
+		return p.LagBytes
+	}
+	return 0
 }
 
 // fill adds what a running attempt knows.
@@ -111,6 +120,9 @@ func problems(s *api.Status) (list []string) {
 		p := &s.Pipelines[i]
 		if p.Error != "" {
 			list = append(list, fmt.Sprintf("pipeline %s is %s: %s", p.Name, p.State, p.Error))
+		}
+		if p.LagLimit > 0 && p.LagBytes > p.LagLimit {
+			list = append(list, fmt.Sprintf("pipeline %s lags about %d journal bytes, lag_limit is %d; see which of its sinks or steps is slow", p.Name, p.LagBytes, p.LagLimit))
 		}
 		if p.Checkpoint.InARow > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))

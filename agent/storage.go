@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"time"
 
+	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
@@ -16,8 +18,10 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	if err := disk.OS.MkdirAll(dir); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
-	if a.store, err = a.openStore(ctx, dir); err != nil {
-		return err
+	if a.store = a.agent.takeEarly(a.spec.Name.Value); a.store == nil {
+		if a.store, err = openStore(ctx, a.spec, a.id, dir, a.log); err != nil {
+			return err
+		}
 	}
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
@@ -36,22 +40,23 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	return a.openDead(filepath.Join(dir, "dead"))
 }
 
-func (a *attempt) openStore(ctx context.Context, dir string) (snapshot.Store, error) {
-	if d := a.spec.Checkpoint.Dir; d != "" {
-		dir = filepath.Join(d, a.id.String())
+// openStore opens a pipeline's checkpoints through recovery.
+func openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir string, log *slog.Logger) (snapshot.Store, error) {
+	if d := spec.Checkpoint.Dir; d != "" {
+		dir = filepath.Join(d, id.String())
 		if err := disk.OS.MkdirAll(dir); err != nil {
 			return nil, fmt.Errorf("make %s: %w", dir, err)
 		}
 	}
-	if a.spec.Checkpoint.Store == "bbolt" {
-		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, "checkpoints.db"), Pipeline: a.id, Logger: a.log})
+	if spec.Checkpoint.Store == "bbolt" {
+		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, "checkpoints.db"), Pipeline: id, Logger: log})
 		if err != nil {
 			return nil, fmt.Errorf("open checkpoint store: %w", err)
 		}
 		return s, nil
 	}
 	s, err := snapshot.OpenLog(ctx, snapshot.LogOptions{
-		FS: disk.OS, Dir: filepath.Join(dir, "checkpoints"), Pipeline: a.id, Catalog: filepath.Join(dir, "catalog.db"), Logger: a.log,
+		FS: disk.OS, Dir: filepath.Join(dir, "checkpoints"), Pipeline: id, Catalog: filepath.Join(dir, "catalog.db"), Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)

@@ -42,23 +42,26 @@ type supervisor struct {
 	current  *attempt
 
 	commands chan command
+	ended    chan struct{} // closed when run has returned
 }
 
-// command asks the supervisor to stop or start.
+// command asks the supervisor to stop or start, or to let the pipeline fail for good.
 type command struct {
 	stop bool
+	fail error // not nil: as if the attempt had failed with it; no last checkpoint
 	done chan error
 }
 
 func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, attempt func(context.Context, func(*attempt)) error) *supervisor {
 	return &supervisor{
 		name: name, strategy: strategy, attempt: attempt, log: log.With("pipeline", name), started: time.Now(),
-		state: PipelineStarting, commands: make(chan command), refused: func() {},
+		state: PipelineStarting, commands: make(chan command), ended: make(chan struct{}), refused: func() {},
 	}
 }
 
 // run works until ctx ends; a graceful stop (final checkpoint) is the agent's business before that.
 func (s *supervisor) run(ctx context.Context) error {
+	defer close(s.ended)
 	history := &FailureHistory{}
 	wanted := true
 	var stopped chan error
@@ -72,8 +75,11 @@ func (s *supervisor) run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case c := <-s.commands:
-				if c.stop {
-					c.done <- nil
+				if c.stop || c.fail != nil {
+					if c.fail != nil {
+						s.set(PipelineFailed, c.fail)
+					}
+					c.done <- nil // it does not run
 					continue
 				}
 				wanted = true
@@ -86,6 +92,10 @@ func (s *supervisor) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			s.set(PipelineStopped, nil)
 			return nil
+		case ask != nil && ask.fail != nil:
+			wanted = s.failed(ctx, history, ask.fail)
+			ask.done <- nil
+			continue
 		case ask != nil:
 			s.set(PipelineStopped, nil)
 			wanted, stopped = false, ask.done
@@ -104,21 +114,22 @@ func (s *supervisor) once(ctx context.Context) (*command, error) {
 	go func() { // ends with run; waited for below
 		done <- s.attempt(run, func(a *attempt) {
 			s.mu.Lock()
-			s.current, s.state, s.err = a, PipelineRunning, nil
-			s.mu.Unlock()
+			defer s.mu.Unlock()
+			if s.current = a; a != nil {
+				s.state, s.err = PipelineRunning, nil
+			}
 		})
 	}()
-	defer func() { s.mu.Lock(); s.current = nil; s.mu.Unlock() }()
 	for {
 		select {
 		case err := <-done:
 			return nil, err
 		case c := <-s.commands:
-			if !c.stop {
+			if !c.stop && c.fail == nil {
 				c.done <- nil // it runs
 				continue
 			}
-			if a := s.running(); a != nil {
+			if a := s.running(); a != nil && c.fail == nil {
 				a.finalCheckpoint(ctx)
 			}
 			cancel()
@@ -128,11 +139,12 @@ func (s *supervisor) once(ctx context.Context) (*command, error) {
 	}
 }
 
-// failed notes a failure, waits as the strategy says, and tells whether to go on.
+// failed notes a failure, waits as the strategy says, and tells whether to go on. A command ends the waiting: stop leaves the
+// pipeline stopped, start begins at once and with a clean history.
 func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err error) bool {
-	wait, again := s.strategy.Next(history, time.Since(s.started), random())
-	if errors.Is(err, errFinal) {
-		again = false
+	wait, again := time.Duration(0), false
+	if !errors.Is(err, errFinal) {
+		wait, again = s.strategy.Next(history, time.Since(s.started), random())
 	}
 	if !again {
 		s.set(PipelineFailed, err)
@@ -156,8 +168,16 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 		case <-timer.C:
 			return true
 		case c := <-s.commands:
+			switch {
+			case c.stop:
+				s.set(PipelineStopped, err)
+			case c.fail != nil:
+				s.set(PipelineFailed, c.fail)
+			default:
+				*history = FailureHistory{}
+			}
 			c.done <- nil
-			return !c.stop
+			return !c.stop && c.fail == nil
 		}
 	}
 }
@@ -174,17 +194,24 @@ func (s *supervisor) running() *attempt {
 	return s.current
 }
 
+// errStopping is the answer to a command that comes while the agent stops.
+var errStopping = errors.New("the agent is stopping")
+
 // ask sends a command and waits until it is carried out.
-func (s *supervisor) ask(ctx context.Context, stop bool) error {
-	c := command{stop: stop, done: make(chan error, 1)}
+func (s *supervisor) ask(ctx context.Context, c command) error {
+	c.done = make(chan error, 1)
 	select {
 	case s.commands <- c:
+	case <-s.ended:
+		return fmt.Errorf("ask pipeline %s: %w", s.name, errStopping)
 	case <-ctx.Done():
 		return fmt.Errorf("ask pipeline %s: %w", s.name, ctx.Err())
 	}
 	select {
 	case err := <-c.done:
 		return err
+	case <-s.ended:
+		return fmt.Errorf("ask pipeline %s: %w", s.name, errStopping)
 	case <-ctx.Done():
 		return fmt.Errorf("ask pipeline %s: %w", s.name, ctx.Err())
 	}

@@ -56,7 +56,9 @@ type PipelineStatus struct {
 	Error      string           `json:"error,omitempty"`
 	Restarts   uint64           `json:"restarts"`
 	Position   uint64           `json:"position"`
-	Lag        uint64           `json:"lag"` // records in the journal behind Position
+	Lag        uint64           `json:"lag"`                 // records in the journal behind Position
+	LagBytes   int64            `json:"lag_bytes"`           // journal bytes of these, estimated by their share
+	LagLimit   int64            `json:"lag_limit,omitempty"` // lag_limit of the config; 0: none
 	Checkpoint CheckpointStatus `json:"checkpoint"`
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`

@@ -19,25 +19,9 @@ type Journal struct {
 	Compress      bool
 }
 
-// Central is the central store.
-type Central struct {
-	URL plan.Text // file:///path or s3://bucket/prefix
-}
-
 // API is where the agent answers.
 type API struct {
 	Socket string // path of the unix socket
-	TCP    *TCP
-}
-
-// TCP is the API on TCP: off loopback only with a token or a client CA.
-type TCP struct {
-	Pos           plan.Pos
-	Listen        plan.Text
-	TokenFile     string // role admin
-	ReadTokenFile string // role read
-	Cert, Key     string
-	ClientCA      string
 }
 
 // Log is the agent's log.
@@ -94,22 +78,8 @@ var journalObject = &object[Journal]{what: "the journal", place: func(j *Journal
 		"Compress frames where that makes them smaller (zstd; S2 under load).", byDefault("true")),
 }}
 
-var centralObject = &object[Central]{what: "the central store", list: []*setting{
-	set("url", wordKind, func(c *Central) *plan.Text { return &c.URL }, "file:///path or s3://bucket/prefix.", required()),
-}}
-
-var apiObject = &object[API]{what: "the api", list: []*setting{
+var apiObject = &object[API]{what: "the api", unknown: notYet(map[string]string{"tcp": "the api answers on its socket; metrics.listen gives the metrics on loopback"}), list: []*setting{
 	set("socket", fileKind, func(a *API) *string { return &a.Socket }, "Path of the unix socket. Left out: weir.sock in state_dir."),
-	set("tcp", optional[TCP]{tcpObject}, func(a *API) **TCP { return &a.TCP }, "Answer on TCP as well. Off by default."),
-}}
-
-var tcpObject = &object[TCP]{what: "api.tcp", place: func(t *TCP, at plan.Pos) { t.Pos = at }, list: []*setting{
-	set("listen", addressKind, func(t *TCP) *plan.Text { return &t.Listen }, "Address and port, such as 127.0.0.1:8480.", required()),
-	set("token_file", fileKind, func(t *TCP) *string { return &t.TokenFile }, "File with the token of role admin.", secretFile()),
-	set("read_token_file", fileKind, func(t *TCP) *string { return &t.ReadTokenFile }, "File with the token of role read.", secretFile()),
-	set("cert", fileKind, func(t *TCP) *string { return &t.Cert }, "Server certificate (PEM)."),
-	set("key", fileKind, func(t *TCP) *string { return &t.Key }, "Key of the server certificate (PEM).", secretFile()),
-	set("client_ca", fileKind, func(t *TCP) *string { return &t.ClientCA }, "CA of client certificates (PEM): mutual TLS."),
 }}
 
 var logObject = &object[Log]{what: "the log", list: []*setting{

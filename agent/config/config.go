@@ -24,7 +24,6 @@ type Config struct {
 	Brokers   []*Broker
 	Sources   []*Source
 	Pipelines []*Pipeline
-	Central   *Central
 	Journal   Journal
 	API       API
 	Log       Log
@@ -71,7 +70,6 @@ type Pipeline struct {
 	Checkpoint Checkpoint
 	State      State
 	Restart    Restart
-	Failover   string // region, full
 	OnFull     string // hold, detach
 	LagBytes   int64  // lag_limit; 0: none
 	// Graph is the checked pipeline.
@@ -166,7 +164,7 @@ func (c *Config) Broker(name string) *Broker {
 
 // top is the whole file.
 var top = &object[Config]{
-	what: "the config",
+	what: "the config", unknown: notYet(map[string]string{"central": "checkpoints stay on this device"}),
 	list: []*setting{
 		set("gateway", nameKind("the gateway's name", true), func(c *Config) *plan.Text { return &c.Gateway },
 			"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
@@ -180,8 +178,6 @@ var top = &object[Config]{
 			"Pipelines by name. The failure of one leaves the others alone."),
 		set("journal", journalObject, func(c *Config) *Journal { return &c.Journal },
 			"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
-		set("central", optional[Central]{centralObject}, func(c *Config) **Central { return &c.Central },
-			"Central store for checkpoints and roll-outs. Checked here; uploads come with a later release."),
 		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),
 		set("log", logObject, func(c *Config) *Log { return &c.Log }, "The agent's own log, on stderr."),
 		set("metrics", metricsObject, func(c *Config) *Metrics { return &c.Metrics }, "Prometheus metrics."),

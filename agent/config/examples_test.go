@@ -138,7 +138,7 @@ func TestDefaultsAreInRange(t *testing.T) {
 	var restart Restart
 	restartObject.absent(&restart)
 	if checkpoint.Interval.Seconds() != 10 || checkpoint.Retained != 3 || checkpoint.RebaseRatio != 2 || checkpoint.TolerableFailures != -1 ||
-		!checkpoint.Incremental || restart.BackoffMultiplier != 1.5 || restart.Strategy != "exponential-delay" {
+		restart.BackoffMultiplier != 1.5 || restart.Strategy != "exponential-delay" {
 		t.Errorf("defaults: %+v %+v", checkpoint, restart)
 	}
 }

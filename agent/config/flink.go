@@ -49,6 +49,10 @@ func unflink(r *reader, n *node, own []*setting) *node {
 			moved = append(moved, e)
 			continue
 		}
+		if instead, ok := flinkNotYet[e.key.text]; ok {
+			r.problems.Add(e.key.pos, "", instead, "%s is not in this release", quote(e.key.text))
+			continue
+		}
 		if strings.Contains(e.key.text, ".") {
 			r.problems.Add(e.key.pos, suggest.Nearest(e.key.text, slices.Collect(maps.Keys(known))), "docs/flink-names.md lists those that are",
 				"%s is no Flink name that is understood", quote(e.key.text))

@@ -22,9 +22,7 @@ type Checkpoint struct {
 	IdleInterval      time.Duration
 	Retained          int
 	Mode              string // exactly-once, at-least-once
-	Incremental       bool
 	Dir               string // "": in state_dir
-	Externalized      string // retain, delete
 	Store             string // log, bbolt
 	RebaseRatio       float64
 }
@@ -55,7 +53,7 @@ type Restart struct {
 	AttemptsBeforeResetBackoff int // 0: no limit
 }
 
-var checkpointObject = &object[Checkpoint]{what: "checkpoint", list: []*setting{
+var checkpointObject = &object[Checkpoint]{what: "checkpoint", unknown: notYet(checkpointNotYet), list: []*setting{
 	set("interval", durationKind{least: 10 * time.Millisecond, most: 30 * 24 * time.Hour}, func(c *Checkpoint) *time.Duration { return &c.Interval },
 		"Time between checkpoints. A result with commit: checkpoint waits up to this long; a restart replays up to this much.",
 		byDefault("10s"), flink("execution.checkpointing.interval")),
@@ -79,13 +77,8 @@ var checkpointObject = &object[Checkpoint]{what: "checkpoint", list: []*setting{
 	set("mode", choiceKind{words: []string{"exactly-once", "at-least-once"}, means: map[string]string{"EXACTLY_ONCE": "exactly-once", "AT_LEAST_ONCE": "at-least-once"}},
 		func(c *Checkpoint) *string { return &c.Mode },
 		"at-least-once: results leave at once, without waiting for the journal; they may repeat after a crash.", byDefault("exactly-once"), flink("execution.checkpointing.mode")),
-	set("incremental", boolKind{}, func(c *Checkpoint) *bool { return &c.Incremental },
-		"Write only what changed since the last checkpoint.", byDefault("true"), flink("execution.checkpointing.incremental"), flink("state.backend.incremental")),
 	set("dir", stringKind{pathKind}, func(c *Checkpoint) *string { return &c.Dir },
 		"Directory of the checkpoints. Left out: in state_dir.", flink("execution.checkpointing.dir"), flink("state.checkpoints.dir")),
-	set("externalized", choiceKind{words: []string{"retain", "delete"}, means: map[string]string{"RETAIN_ON_CANCELLATION": "retain", "DELETE_ON_CANCELLATION": "delete"}},
-		func(c *Checkpoint) *string { return &c.Externalized },
-		"What becomes of the checkpoints when the pipeline is taken out of the config.", byDefault("retain"), flink("execution.checkpointing.externalized-checkpoint-retention")),
 	set("store", choiceKind{words: []string{"log", "bbolt"}}, func(c *Checkpoint) *string { return &c.Store },
 		"log: frames in recycled segments, least flash wear. bbolt: one file that standard tools open, for small state.", byDefault("log")),
 	set("rebase_ratio", floatKind{1, 100}, func(c *Checkpoint) *float64 { return &c.RebaseRatio },
@@ -155,18 +148,16 @@ func checkRestart(r *reader, n *node, v *Restart) {
 	}
 }
 
-var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, list: []*setting{
+var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, unknown: notYet(pipelineNotYet), list: []*setting{
 	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
 		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
 	set("checkpoint", checkpointObject, func(p *Pipeline) *Checkpoint { return &p.Checkpoint }, "Checkpoints."),
 	set("state", stateObject, func(p *Pipeline) *State { return &p.State }, "State of the steps."),
 	set("restart", restartObject, func(p *Pipeline) *Restart { return &p.Restart }, "Restarts after a failure."),
-	set("failover", choiceKind{words: []string{"region", "full"}}, func(p *Pipeline) *string { return &p.Failover },
-		"What is restarted: the connected part that failed, or the whole pipeline.", byDefault("region"), flink("jobmanager.execution.failover-strategy")),
 	set("on_full", choiceKind{words: []string{"hold", "detach"}}, func(p *Pipeline) *string { return &p.OnFull },
-		"When this pipeline lags and the journal is full: hold it (nothing is acknowledged), or detach the pipeline (it loses a range, reported).", byDefault("hold")),
+		"What happens when this pipeline lags more than lag_limit, or lags and the journal is full: hold (it keeps its records; status says so), or detach (the journal lets it go; it stops with the lost range named and goes on with weir run --accept-gap).", byDefault("hold")),
 	set("lag_limit", sizeKind{none: "none"}, func(p *Pipeline) *int64 { return &p.LagBytes },
-		"Journal bytes that the pipeline may lag behind before on_full counts.", byDefault("none")),
+		"Unread journal bytes, estimated by the share of the records, above which on_full acts. none: only a full journal counts.", byDefault("none")),
 	set("steps", listOf[*plan.StepSpec]{of: pointer[plan.StepSpec]{stepObject}}, func(p *Pipeline) *[]*plan.StepSpec { return &p.Steps },
 		"What is done with the records."),
 	set("sinks", listOf[*plan.SinkSpec]{of: pointer[plan.SinkSpec]{sinkObject}, least: 1}, func(p *Pipeline) *[]*plan.SinkSpec { return &p.Sinks },

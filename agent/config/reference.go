@@ -108,7 +108,7 @@ func FlinkNames() string {
 	b.WriteString(`# Flink's names
 
 Settings of a pipeline may be written with Flink's option names, flat, at the level of the pipeline. Both names of one setting
-at once are refused. Values such as ` + "`EXACTLY_ONCE`, `10 s`, `3min`, `RETAIN_ON_CANCELLATION`, `fixeddelay`, `hashmap`" + ` are understood.
+at once are refused. Values such as ` + "`EXACTLY_ONCE`, `10 s`, `3min`, `fixeddelay`, `hashmap`" + ` are understood.
 
 | Flink | weir | default here |
 |---|---|---|
@@ -123,13 +123,16 @@ at once are refused. Values such as ` + "`EXACTLY_ONCE`, `10 s`, `3min`, `RETAIN
 		}
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", name, path, fallback)
 	}
+	b.WriteString("\nNot in this release, and refused by name; what holds instead:\n\n| Flink | instead |\n|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(flinkNotYet)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", name, flinkNotYet[name])
+	}
 	b.WriteString(`
 What differs, and why:
 
 - ` + "`execution.checkpointing.tolerable-failed-checkpoints`" + `: Flink's default is 0, here -1 (any number): a gateway with a full disk wins nothing by restarting.
 - ` + "`execution.checkpointing.num-retained`" + `: Flink's default is 1, here 3: a damaged newest checkpoint must have one to fall back to.
 - ` + "`execution.checkpointing.max-concurrent-checkpoints`" + `: 1 is the only value.
-- ` + "`execution.checkpointing.externalized-checkpoint-retention`" + `: Flink's default is NO_EXTERNALIZED_CHECKPOINTS, here retain.
 - ` + "`state.backend.type`" + `: hashmap is memory; rocksdb has no counterpart in this release.
 
 Concepts: key by → ` + "`by`" + `; DataStream union → a step with several inputs; side output of late data → ` + "`STEP.late`" + `; uid → ` + "`uid`" + `;

@@ -31,7 +31,6 @@ func (c *Config) Validate() plan.Problems {
 	c.checkBrokers(&problems)
 	c.checkJournal(&problems)
 	c.checkPaths(&problems)
-	c.checkCentral(&problems)
 	c.checkListeners(&problems)
 	files := map[string]plan.Text{}
 	for _, p := range c.Pipelines {
@@ -44,35 +43,7 @@ func (c *Config) Validate() plan.Problems {
 		p.Graph = graph
 	}
 	c.warnUnused()
-	c.warnNotYet()
 	return problems
-}
-
-// warnNotYet names settings that are checked and, in this release, not acted on: nobody shall rely on them.
-func (c *Config) warnNotYet() {
-	warn := func(at plan.Pos, setting string) {
-		c.Warnings.Add(at, "", "", "%s has no effect in this release", setting)
-	}
-	if c.Central != nil && c.Central.URL.Value != "" {
-		warn(c.Central.URL.Pos, "central.url")
-	}
-	if c.API.TCP != nil {
-		warn(c.API.TCP.Pos, "api.tcp")
-	}
-	for _, p := range c.Pipelines {
-		if p.Failover == "full" {
-			warn(p.Pos, "pipeline "+p.Name.Value+": failover: full")
-		}
-		if p.Checkpoint.Externalized == "delete" {
-			warn(p.Pos, "pipeline "+p.Name.Value+": checkpoint.externalized: delete")
-		}
-		if !p.Checkpoint.Incremental {
-			warn(p.Pos, "pipeline "+p.Name.Value+": checkpoint.incremental: false")
-		}
-		if p.LagBytes > 0 {
-			warn(p.Pos, "pipeline "+p.Name.Value+": lag_limit")
-		}
-	}
 }
 
 // warnUnused tells of sources that nobody reads: their messages wear the flash all the same.
@@ -242,48 +213,9 @@ func (c *Config) checkURL(h *plan.HTTPTarget, problems *plan.Problems) {
 	}
 }
 
-func (c *Config) checkCentral(problems *plan.Problems) {
-	if c.Central == nil || c.Central.URL.Value == "" {
-		return
-	}
-	const allowed = "allowed are file:///path and s3://bucket/prefix"
-	at := c.Central.URL
-	u, err := url.Parse(at.Value)
-	switch {
-	case err != nil:
-		problems.Add(at.Pos, "", allowed, "%s is not a URL", quote(redact(at.Value)))
-	case u.User != nil:
-		problems.Add(at.Pos, "", allowed, "the URL holds a user name or password")
-	case u.Scheme == "file" && (u.Host != "" || !filepath.IsAbs(u.Path) || u.Path == "/"):
-		problems.Add(at.Pos, "", allowed, "%s has no absolute path", quote(at.Value))
-	case u.Scheme == "file" && (within(u.Path, c.StateDir.Value) || within(c.StateDir.Value, u.Path)):
-		problems.Add(at.Pos, "", "a directory apart from state_dir", "the central store %s and state_dir lie within each other", quote(at.Value))
-	case u.Scheme == "s3" && u.Host == "":
-		problems.Add(at.Pos, "", allowed, "%s has no bucket", quote(at.Value))
-	case u.Scheme != "file" && u.Scheme != "s3":
-		problems.Add(at.Pos, suggest.Nearest(u.Scheme, []string{"file", "s3"}), allowed, "the scheme %s is not known", quote(u.Scheme))
-	}
-}
-
 func (c *Config) checkListeners(problems *plan.Problems) {
 	if at := c.Metrics.Listen; at.Value != "" && !isLoopback(hostOf(at.Value)) {
-		problems.Add(at.Pos, "", "loopback, or api.tcp with a token", "metrics without a token would listen on %s", quote(at.Value))
-	}
-	t := c.API.TCP
-	if t == nil || t.Listen.Value == "" {
-		return
-	}
-	if (t.Cert == "") != (t.Key == "") {
-		problems.Add(t.Pos, "", "cert and key come together", "api.tcp has one of cert and key")
-	}
-	if t.ClientCA != "" && t.Cert == "" {
-		problems.Add(t.Pos, "", "client_ca needs cert and key", "api.tcp has client_ca without a server certificate")
-	}
-	if t.TokenFile == "" && t.ReadTokenFile == "" && t.ClientCA == "" {
-		problems.Add(t.Pos, "", "give token_file, read_token_file or client_ca", "api.tcp would answer anybody")
-	}
-	if !isLoopback(hostOf(t.Listen.Value)) && t.Cert == "" && !c.Security.AllowPlaintext {
-		problems.Add(t.Listen.Pos, "", "give cert and key or set security.allow_plaintext: true", "api.tcp would send its token readable over the network")
+		problems.Add(at.Pos, "", "an address on loopback", "metrics without a token would listen on %s", quote(at.Value))
 	}
 }
 

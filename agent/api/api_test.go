@@ -1,0 +1,151 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fake is an agent with one pipeline, p.
+type fake struct {
+	calls []string
+	sick  error
+}
+
+func (f *fake) note(verb, name string) error {
+	if name != "p" {
+		return fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	f.calls = append(f.calls, verb)
+	return nil
+}
+
+func (f *fake) Status() Status           { return Status{Gateway: "g", Problems: []string{"one"}} }
+func (f *fake) Health() error            { return f.sick }
+func (f *fake) Ready() error             { return f.sick }
+func (f *fake) WriteMetrics(w io.Writer) { io.WriteString(w, "weir_info 1\n") }
+func (f *fake) TriggerCheckpoint(_ context.Context, p string) (CheckpointInfo, error) {
+	return CheckpointInfo{ID: 7}, f.note("trigger", p)
+}
+func (f *fake) Checkpoints(p string) ([]CheckpointInfo, error) {
+	return []CheckpointInfo{{ID: 1}, {ID: 2}}, f.note("list", p)
+}
+func (f *fake) StopPipeline(_ context.Context, p string) error    { return f.note("stop", p) }
+func (f *fake) StartPipeline(_ context.Context, p string) error   { return f.note("start", p) }
+func (f *fake) RestartPipeline(_ context.Context, p string) error { return f.note("restart", p) }
+func (f *fake) DeadLetters(p string, after uint64, limit int, each func(uint64, []byte) error) error {
+	if err := f.note("dead", p); err != nil {
+		return err
+	}
+	for seq := after + 1; seq <= after+uint64(limit); seq++ {
+		if err := each(seq, []byte(`{"step":"x"}`)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve answers on a socket until the test ends. A stale socket is in the way.
+func serve(t *testing.T, f *fake) (*Client, string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "weir") // t.TempDir's names are too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Listen(socket, f, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return Dial(socket), socket
+}
+
+func TestEveryRoute(t *testing.T) {
+	f := &fake{}
+	c, socket := serve(t, f)
+	ctx := t.Context()
+	if i, err := os.Stat(socket); err != nil || i.Mode().Perm() != socketMode {
+		t.Errorf("socket: %v %v", i, err)
+	}
+	if s, err := c.Status(ctx); err != nil || s.Gateway != "g" || len(s.Problems) != 1 {
+		t.Errorf("status: %+v %v", s, err)
+	}
+	if l, err := c.Checkpoints(ctx, "p"); err != nil || len(l) != 2 {
+		t.Errorf("checkpoints: %v %v", l, err)
+	}
+	if i, err := c.TriggerCheckpoint(ctx, "p"); err != nil || i.ID != 7 {
+		t.Errorf("trigger: %v %v", i, err)
+	}
+	for _, verb := range []string{"stop", "start", "restart"} {
+		if err := c.Control(ctx, "p", verb); err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+		if err := c.Control(ctx, "a/b", verb); err == nil || !strings.Contains(err.Error(), `no such pipeline: "a/b"`) {
+			t.Errorf("%s of another: %v", verb, err)
+		}
+	}
+	var letters []uint64
+	err := c.DeadLetters(ctx, "p", 5, 3, func(l DeadLetter) error { letters = append(letters, l.Seq); return nil })
+	if err != nil || !slices.Equal(letters, []uint64{6, 7, 8}) {
+		t.Errorf("dead letters: %v %v", letters, err)
+	}
+	var out strings.Builder
+	if err := c.Metrics(ctx, &out); err != nil || out.String() != "weir_info 1\n" {
+		t.Errorf("metrics: %q %v", out.String(), err)
+	}
+	if got := strings.Join(f.calls, " "); got != "list trigger stop start restart dead" {
+		t.Errorf("the agent was asked: %s", got)
+	}
+}
+
+func TestErrorsSayWhoseTheyAre(t *testing.T) {
+	f := &fake{}
+	c, _ := serve(t, f)
+	get := func(path string) int {
+		t.Helper()
+		resp, err := c.http.Get("http://weir" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for path, want := range map[string]int{
+		"/healthz": 200, "/readyz": 200, "/v1/pipelines/q/checkpoints": 404, "/v1/pipelines/q/deadletters": 404,
+		"/v1/pipelines/p/deadletters?limit=x": 400, "/v1/pipelines/p/stop": 405, "/nothing": 404,
+	} {
+		if got := get(path); got != want {
+			t.Errorf("GET %s: %d, want %d", path, got, want)
+		}
+	}
+	f.sick = errors.New("stuck")
+	if get("/healthz") != 503 || get("/readyz") != 503 {
+		t.Error("a sick agent answers that it is well")
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	if _, err := Dial(filepath.Join(t.TempDir(), "none")).Status(t.Context()); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("%v, want ErrNotRunning", err)
+	}
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/snapshot"
+)
+
+// highestCheckpoint is the highest position that a checkpoint on this device names. The journal never gives out a position up to it again:
+// its newest frame cannot prove itself when it rots, and a position with two meanings would hide the loss from every
+// pipeline that stood behind it. The stores are opened for it before the journal and handed to the first attempts, so
+// that it costs no second recovery. A store that cannot be opened says nothing here; its pipeline reports it.
+func (a *Agent) highestCheckpoint() (high pipeline.Position) {
+	ctx := context.Background()
+	for _, p := range a.config.Pipelines {
+		name := p.Name.Value
+		id, err := parseUUID(a.registry.Pipelines[name])
+		if err != nil {
+			continue
+		}
+		dir := filepath.Join(a.pipelinesDir(), id.String())
+		if _, err := os.Stat(dir); err != nil {
+			continue // a new pipeline
+		}
+		store, err := openStore(ctx, p, id, dir, a.log.With("pipeline", name))
+		if err != nil {
+			continue
+		}
+		a.early[name] = store
+		list, err := store.List(ctx)
+		if err != nil {
+			continue
+		}
+		for _, m := range list.Manifests {
+			if m.Pipeline == id {
+				high = max(high, m.Position)
+			}
+		}
+	}
+	return high
+}
+
+// takeEarly hands a store over, once; nil when there is none.
+func (a *Agent) takeEarly(name string) snapshot.Store {
+	a.earlyMu.Lock()
+	defer a.earlyMu.Unlock()
+	s := a.early[name]
+	delete(a.early, name)
+	return s
+}
+
+// closeEarly closes what no attempt took.
+func (a *Agent) closeEarly() error {
+	a.earlyMu.Lock()
+	defer a.earlyMu.Unlock()
+	var errs []error
+	for name, s := range a.early {
+		if err := s.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close checkpoints of %s: %w", name, err))
+		}
+		delete(a.early, name)
+	}
+	return errors.Join(errs...)
+}
