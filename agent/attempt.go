@@ -81,20 +81,26 @@ func (a *attempt) open(ctx context.Context) error {
 		return err
 	}
 	marks, source := a.startMarks(restored)
+	start := a.startPosition()
+	if restored.Manifest == nil {
+		lost = nil // it begins anew
+		if marks = a.beginAnew(); marks != nil {
+			source = emptySource{marks: marks, position: start}
+		}
+	}
 	if lost != nil {
 		if marks, source, err = a.crossGap(ctx, lost, marks, source); err != nil {
 			return err
 		}
 	}
 	a.generation = generationOf(marks)
-	start := a.startPosition()
 	if a.engine, err = a.newEngine(source, start); err != nil { // attaches the streams: they must be there before the cut
 		return err
 	}
 	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
 		return err
 	}
-	return a.newCoordinator(ctx, restored, start)
+	return a.newCoordinator(ctx, restored, snapshot.Initial{Position: start, Sinks: marks})
 }
 
 func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Restored, error) {
@@ -155,12 +161,13 @@ func generationOf(marks []pipeline.SinkMark) uint64 {
 	return g
 }
 
-// startPosition is where a pipeline without a checkpoint begins.
+// startPosition is where a pipeline without a checkpoint begins: never behind a record that a power cut may take, since the checkpoint
+// that names the position is durable at once.
 func (a *attempt) startPosition() pipeline.Position {
 	if a.spec.Start == "earliest" {
 		return a.agent.journal.First() - 1
 	}
-	return a.agent.journal.Last()
+	return a.agent.journal.Durable()
 }
 
 func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
@@ -176,7 +183,7 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 	})
 }
 
-func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, start pipeline.Position) (err error) {
+func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, initial snapshot.Initial) (err error) {
 	inc := a.agent.incarnation()
 	a.coordinator, err = snapshot.NewCoordinator(snapshot.Options{
 		Config: a.checkpointConfig(),
@@ -191,7 +198,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, star
 		return err
 	}
 	if r.Manifest == nil {
-		if _, err = a.coordinator.CommitInitial(ctx, snapshot.Initial{Position: start}); err != nil {
+		if _, err = a.coordinator.CommitInitial(ctx, initial); err != nil {
 			return err
 		}
 	}

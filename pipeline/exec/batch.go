@@ -39,11 +39,13 @@ func cutTicks(entries []pipeline.Entry, into []pipeline.Tick) []pipeline.Tick {
 	return into
 }
 
-// request asks the reader to put something between two batches.
+// request asks the reader to put something between two batches. It is withdrawn when ctx ends before any task took it, and else
+// goes to all of them: an error means that nothing was put in.
 type request struct {
+	ctx     context.Context
 	barrier uint64
 	drain   bool
-	done    chan struct{}
+	done    chan error // holds the outcome
 }
 
 // reader cuts batches from the journal and puts barriers between them. Its goroutine owns everything in it.
@@ -119,13 +121,27 @@ func (r *reader) fetch(ctx context.Context, blocks chan<- *pipeline.Block, faile
 	}
 }
 
+// serve carries a request out. Its error ends the reader; that of a withdrawn request goes to who asked.
 func (r *reader) serve(ctx context.Context, req request) error {
-	defer close(req.done)
+	e := envelope{barrier: &pipeline.Barrier{ID: req.barrier, Position: r.position}}
+	if req.drain {
+		e = envelope{input: &Input{Number: r.number + 1, First: r.position + 1, Last: r.position, Drain: true}}
+	}
+	select {
+	case r.outputs[0] <- e:
+	case <-req.ctx.Done():
+		req.done <- req.ctx.Err()
+		return nil
+	case <-ctx.Done():
+		req.done <- ctx.Err()
+		return ctx.Err()
+	}
 	if req.drain {
 		r.number++
-		return r.send(ctx, envelope{input: &Input{Number: r.number, First: r.position + 1, Last: r.position, Drain: true}})
 	}
-	return r.send(ctx, envelope{barrier: &pipeline.Barrier{ID: req.barrier, Position: r.position}})
+	err := r.sendTo(ctx, r.outputs[1:], e)
+	req.done <- err
+	return err
 }
 
 // cut sends a block as batches of at most rowsMax entries.
@@ -145,8 +161,10 @@ func (r *reader) cut(ctx context.Context, b *pipeline.Block) error {
 	return nil
 }
 
-func (r *reader) send(ctx context.Context, e envelope) error {
-	for _, out := range r.outputs {
+func (r *reader) send(ctx context.Context, e envelope) error { return r.sendTo(ctx, r.outputs, e) }
+
+func (r *reader) sendTo(ctx context.Context, outputs []chan<- envelope, e envelope) error {
+	for _, out := range outputs {
 		select {
 		case out <- e:
 		case <-ctx.Done():

@@ -112,7 +112,8 @@ func (p *Pipeline) Run(ctx context.Context) error {
 }
 
 // Inject puts barrier id into the streams, between two batches, and returns when the reader has done so. The tasks
-// deliver their snapshots later. ErrStopped when the pipeline has ended.
+// deliver their snapshots later. When ctx ends first, or with ErrStopped when the pipeline has ended, no task of a running pipeline
+// will see the barrier; once one has, Inject waits for the others whatever ctx says.
 func (p *Pipeline) Inject(ctx context.Context, id uint64) error {
 	return p.ask(ctx, request{barrier: id})
 }
@@ -123,7 +124,7 @@ func (p *Pipeline) Drain(ctx context.Context) error {
 }
 
 func (p *Pipeline) ask(ctx context.Context, r request) error {
-	r.done = make(chan struct{})
+	r.ctx, r.done = ctx, make(chan error, 1)
 	select {
 	case p.requests <- r:
 	case <-p.ended:
@@ -131,13 +132,11 @@ func (p *Pipeline) ask(ctx context.Context, r request) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	select {
-	case <-r.done:
-		return nil
+	select { // not ctx: the reader withdraws the request, or it has gone out
+	case err := <-r.done:
+		return err
 	case <-p.ended:
 		return ErrStopped
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

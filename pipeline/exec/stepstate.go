@@ -3,6 +3,7 @@ package exec
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/state"
@@ -66,8 +67,14 @@ func (s *step) ledger() (b [ledgerBytes]byte) {
 	return b
 }
 
-// restore fills the tables from a checkpoint and lets the operator rebuild its indexes.
-func (s *step) restore(from pipeline.StateSource) error {
+// restore fills the tables from a checkpoint and lets the operator rebuild its indexes. A panic over what it finds there is an error:
+// it fails this pipeline, not the process.
+func (s *step) restore(from pipeline.StateSource) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("step %s: panic over restored state: %v\n%s", s.uid, r, debug.Stack())
+		}
+	}()
 	if from != nil {
 		for _, t := range s.tables {
 			if err := loadTable(from, s.uid, t); err != nil {

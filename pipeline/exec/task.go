@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 
@@ -60,16 +61,29 @@ func (t *task) run(ctx context.Context) error {
 		if err := align(taken); err != nil {
 			return fmt.Errorf("task %s: %w", t.name, err)
 		}
-		var err error
-		if b := taken[0].barrier; b != nil {
-			err = t.barrier(ctx, *b)
-		} else {
-			err = t.batch(ctx, taken)
-		}
-		if err != nil {
+		if err := t.handle(ctx, taken); err != nil {
 			return fmt.Errorf("task %s: %w", t.name, err)
 		}
 	}
+}
+
+// handle works through what was taken. A panic of a decoder, an encoder or the engine itself fails the region like one of an
+// operator: other pipelines go on, and nobody acknowledges less.
+func (t *task) handle(ctx context.Context, taken []envelope) (err error) {
+	b := taken[0].barrier
+	defer func() {
+		if r := recover(); r == nil {
+			return
+		} else if b != nil {
+			err = fmt.Errorf("panic at barrier %d: %v\n%s", b.ID, r, debug.Stack())
+		} else {
+			err = fmt.Errorf("panic in positions %d to %d: %v\n%s", taken[0].input.First, taken[0].input.Last, r, debug.Stack())
+		}
+	}()
+	if b != nil {
+		return t.barrier(ctx, *b)
+	}
+	return t.batch(ctx, taken)
 }
 
 // batch handles one batch and emits exactly one envelope on every output.

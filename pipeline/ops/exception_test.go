@@ -40,7 +40,7 @@ func TestDeadband(t *testing.T) {
 		},
 		{
 			name:    "integers are compared exactly",
-			records: []optest.Record{rec(1, "a", 1<<53), rec(2, "a", 1<<53+1), rec(3, "a", math.MinInt64), rec(4, "a", math.MaxInt64)},
+			records: []optest.Record{rec(1, "a", int64(1<<53)), rec(2, "a", int64(1<<53+1)), rec(3, "a", int64(math.MinInt64)), rec(4, "a", int64(math.MaxInt64))},
 			want:    "1:9007199254740992 2:9007199254740993 3:-9223372036854775808 4:9223372036854775807",
 		},
 		{

@@ -19,6 +19,8 @@ func val(x any) pipeline.Value {
 	switch x := x.(type) {
 	case nil:
 		return pipeline.Value{}
+	case int64:
+		return pipeline.IntValue(x)
 	case int:
 		return pipeline.IntValue(int64(x))
 	case float64:

@@ -18,6 +18,9 @@ var (
 	ErrCorrupt = errors.New("outbox record does not decode")
 	// ErrVersion says that a record was written by a newer weir.
 	ErrVersion = errors.New("outbox record has an unknown version")
+	// ErrUnreleased: since the last good checkpoint the pipeline made more results than the log may hold. It has to start from that
+	// checkpoint again, which voids them.
+	ErrUnreleased = errors.New("the outbox is full of results that no checkpoint has released: make checkpoints more often, or see why they fail")
 	// ErrNotCut says that results came before Cut said where the pipeline resumes.
 	ErrNotCut = errors.New("outbox was not told where the pipeline resumes")
 )

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
@@ -59,7 +60,9 @@ type Outbox struct {
 	logger  *slog.Logger
 	diverge func(sink string, seq, held, made uint64)
 	faults  faults
-	unwatch func()
+	// stuckAfter is how long a full log without any released result is waited for: a checkpoint may be under way.
+	stuckAfter time.Duration
+	unwatch    func()
 
 	mu      sync.Mutex
 	streams map[string]*Stream
@@ -91,7 +94,7 @@ func Open(o Options) (*Outbox, *Recovery, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open outbox log: %w", err)
 	}
-	b := &Outbox{log: l, config: o.Config, stamp: o.Stamp, logger: o.Logger, diverge: o.Divergence, streams: map[string]*Stream{}}
+	b := &Outbox{log: l, config: o.Config, stamp: o.Stamp, logger: o.Logger, diverge: o.Divergence, streams: map[string]*Stream{}, stuckAfter: time.Minute}
 	rec := &Recovery{Log: lr}
 	b.unwatch = l.OnFull(func(full bool) {
 		if !full {
@@ -162,6 +165,18 @@ func (o *Outbox) Sinks() []string {
 	return names
 }
 
+// Ends gives, sorted, each stream that ever had a result: its generation and the last sequence given out. Chains are not told.
+func (o *Outbox) Ends() (marks []pipeline.SinkMark) {
+	for _, s := range o.sorted() {
+		s.mu.Lock()
+		if s.generation > 0 {
+			marks = append(marks, pipeline.SinkMark{UID: s.uid, Generation: s.generation, Seq: s.last()})
+		}
+		s.mu.Unlock()
+	}
+	return marks
+}
+
 // Forget gives up the results of a sink that is no longer part of the plan. It is durable on return; repeating it is
 // harmless. The stream must have no sender.
 func (o *Outbox) Forget(ctx context.Context, sink string) error {
@@ -209,6 +224,22 @@ func (o *Outbox) Close() error {
 	}
 	o.unwatch()
 	return o.log.Close()
+}
+
+// stuck tells whether the log has reached its own bound (not that of the disk) and no stream has a result that may leave.
+func (o *Outbox) stuck() bool {
+	if l := o.log.Stats(); !l.Full || l.LiveBytes < l.MaxBytes/10*7 {
+		return false
+	}
+	for _, s := range o.sorted() {
+		s.mu.Lock()
+		drains := s.visible() > s.confirmed
+		s.mu.Unlock()
+		if drains {
+			return false
+		}
+	}
+	return true
 }
 
 // signalRoom wakes Emits that wait for the log.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/log"
@@ -283,14 +284,17 @@ func (s *Stream) spill(ctx context.Context) error {
 }
 
 // waitLog holds the pipeline while the log is full and four windows of memory are used. What was confirmed is trimmed first; a
-// stream that may drop gives up a quarter of what waits.
+// stream that may drop gives up a quarter of what waits. When the log holds nothing but results that no checkpoint released, the
+// barrier that would release them waits behind this call: then it is ErrUnreleased instead of waiting for ever.
 func (s *Stream) waitLog(ctx context.Context) error {
+	since := time.Now()
 	for s.memory > 4*s.o.config.WindowBytes {
 		if s.opt.OnFull == DropOldest {
 			s.dropOldest(s.bytes / 4 * 3)
 		}
 		s.mu.Unlock()
 		err := s.o.reclaim(ctx, 1)
+		stuck := err == nil && s.o.stuck()
 		s.mu.Lock()
 		if err != nil {
 			return err
@@ -298,7 +302,15 @@ func (s *Stream) waitLog(ctx context.Context) error {
 		if _, err := s.write(^uint64(0)); !errors.Is(err, log.ErrFull) {
 			return err
 		}
-		if err := s.waitRoom(ctx); err != nil {
+		if !stuck {
+			since = time.Now()
+		} else if time.Since(since) >= s.o.stuckAfter {
+			return fmt.Errorf("emit to %s: %w", s.uid, ErrUnreleased)
+		}
+		look := time.AfterFunc(s.o.stuckAfter, func() { signal(s.room) })
+		err = s.waitRoom(ctx)
+		look.Stop()
+		if err != nil {
 			return err
 		}
 	}
