@@ -151,8 +151,8 @@ func (a *Agent) supervise(p *config.Pipeline) error {
 	return nil
 }
 
-// ErrRefused ends Run when every pipeline has failed in a way that no restart can mend: starting again does not help either, the
-// operator has to act.
+// ErrRefused ends Run when no pipeline has a valid checkpoint any more: starting again does not help, the operator has to act (field case 13).
+// Failures of other kinds leave the agent alive: status tells of them.
 var ErrRefused = errors.New("no pipeline can run")
 
 // pipelineRefused ends the agent when it has nothing left to do: others going on is worth more than an exit code.
@@ -162,7 +162,7 @@ func (a *Agent) pipelineRefused() {
 		s.mu.Lock()
 		state, err := s.state, s.err
 		s.mu.Unlock()
-		if state != PipelineFailed || !errors.Is(err, errFinal) {
+		if state != PipelineFailed || !errors.Is(err, snapshot.ErrNoValidCheckpoint) {
 			return
 		}
 		all = append(all, fmt.Errorf("pipeline %s: %w", s.name, err))

@@ -112,7 +112,11 @@ func TestCase13_DamagedCheckpoints(t *testing.T) {
 						s.eventually("it runs", func(st api.Status) bool { return len(st.Pipelines) == 1 && st.Pipelines[0].State == "running" })
 						s.must(s.agent.Stop(patience))
 					}
-					if got := publishRest(s); !slices.Equal(got, want) {
+					got := publishRest(s)
+					if d.all { // begun anew: everything is made again, in a new generation behind what upstream has
+						got = got[max(0, len(got)-len(want)):]
+					}
+					if !slices.Equal(got, want) {
 						t.Errorf("%d rows upstream, want the %d of the undamaged run", len(got), len(want))
 					}
 					// A damaged end of the log cannot be told from a write that the cut interrupted (store/log/FORMAT.md): no word of it.

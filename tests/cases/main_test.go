@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
+	_ "github.com/weirstream/weir/agent/replay"
 )
 
 var weir string // the program under test, built by TestMain

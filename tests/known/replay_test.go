@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/replay"
 	"github.com/weirstream/weir/pipeline/plan"

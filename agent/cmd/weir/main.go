@@ -1,7 +1,7 @@
 // Command weir is the agent and its tools in one binary.
 //
 // Exit codes: 0 done; 1 it failed; 2 wrong usage or wrong config, nothing was touched; 3 no agent is running; 4 state_dir is in
-// use by another weir process; 5 every pipeline refuses to start (weir run), and starting again would not help.
+// use by another weir process; 5 no pipeline has a valid checkpoint (weir run).
 package main
 
 import (

@@ -21,8 +21,8 @@ func runCommand(o *options) *cobra.Command {
 		Long: `Runs the agent until SIGTERM or SIGINT: then it stops reading, acknowledges what is durable, makes a last checkpoint of each
 pipeline and ends with code 0. As a systemd service use Type=notify.
 
-When no pipeline can run and starting again would not help (all checkpoints damaged, or a plan that does not fit them) it ends with code 5:
-set RestartPreventExitStatus=2 5 in the unit.`,
+When no pipeline has a valid checkpoint any more, it says so and ends with code 5, since starting again would not help: set
+RestartPreventExitStatus=2 4 5 in the unit.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := config.Load(o.config)
