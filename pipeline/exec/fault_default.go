@@ -2,5 +2,7 @@
 
 package exec
 
-// plantedMerge is the planted fault "merge by arrival"; this build has none.
-const plantedMerge = false
+// arrival is the planted fault "merge by arrival"; this build has none.
+type arrival struct{}
+
+func (arrival) delay(inputs []*edge) []*edge { return inputs }

@@ -1,10 +1,6 @@
 package exec
 
-import (
-	"math/rand/v2"
-
-	"github.com/weirstream/weir/pipeline"
-)
+import "github.com/weirstream/weir/pipeline"
 
 // edge is what one producer hands to its consumers for one batch: rows and marks, each in total order.
 type edge struct {
@@ -90,9 +86,6 @@ func combine(inputs []mergeInput, last int64) (watermark int64, idle bool) {
 
 // nextRow gives the input whose head row comes first, or -1.
 func nextRow(edges []*edge, heads []int) int {
-	if plantedMerge {
-		return arrivedRow(edges, heads)
-	}
 	next := -1
 	for i, e := range edges {
 		if heads[i] >= len(e.rows) {
@@ -103,14 +96,4 @@ func nextRow(edges []*edge, heads []int) int {
 		}
 	}
 	return next
-}
-
-// arrivedRow is the planted fault: any input that has a row, as if its producer had been the faster one.
-func arrivedRow(edges []*edge, heads []int) int {
-	for _, i := range rand.Perm(len(edges)) {
-		if heads[i] < len(edges[i].rows) {
-			return i
-		}
-	}
-	return -1
 }

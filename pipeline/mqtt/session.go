@@ -74,6 +74,7 @@ type faults struct {
 	trustPresent     bool // session_present=1 is taken for proof (RULES 4)
 	subscribeEarly   bool // SUBSCRIBE does not wait for the commit (RULES 5)
 	noSweep          bool // an unknown session keeps its table (RULES 6)
+	sweepOnce        bool // the first PINGRESP ends the sweep, though more may be sent again behind it
 	releaseAlways    bool // every PUBREL writes a record (RULES 7)
 	noRelease        bool // no PUBREL writes a record
 	compEarly        bool // PUBCOMP does not wait
