@@ -22,7 +22,7 @@ func TestMessagesInWindowsOut(t *testing.T) {
 	b.start()
 	b.await("session", func(s *api.Status) bool { return s.Sessions[0].State == "ready" && s.Pipelines[0].State == "running" })
 	for i := 1; i <= 100; i++ {
-		broker.Publish("t/k", 1, false, fmt.Appendf(nil, `{"id":%d,"ts":%d}`, i, 1767225600000+i))
+		broker.Publish("t/k", 1, false, fmt.Appendf(nil, `{"id":%d,"ts":%d}`, i, int64(1767225600000)+int64(i)))
 	}
 	b.await("windows", func(s *api.Status) bool {
 		return s.Pipelines[0].Sources != nil && s.Pipelines[0].Sources[0].Received == 100 && s.Pipelines[0].Lag == 0
