@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/mqtt"
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
 )
@@ -55,7 +56,7 @@ func startOnce(t *testing.T, dir string, l net.Listener) (ms float64) {
 }
 
 // fillJournal adds 64 MiB of segments, with messages of the agent's own session.
-func fillJournal(t *testing.T, dir string) {
+func fillJournal(t testing.TB, dir string) {
 	t.Helper()
 	c := log.Default()
 	c.ReserveBytes = 0
@@ -97,17 +98,41 @@ func TestBinarySize(t *testing.T) {
 	figure(t, "arm64 binary", "MB", "<= 14", float64(info.Size())/1e6)
 }
 
-// BenchmarkOpen is recovery alone.
-func BenchmarkOpen(b *testing.B) {
+// BenchmarkRecover is what of a start grows with the journal: its recovery, and the pass that rebuilds the dedup table.
+func BenchmarkRecover(b *testing.B) {
 	dir := b.TempDir()
-	fillJournal(&testing.T{}, dir)
-	for b.Loop() {
-		j, _, err := journal.Open(journal.Options{Dir: dir, Config: log.Default(), Logger: slog.New(slog.DiscardHandler)})
+	fillJournal(b, dir)
+	config := mqtt.DefaultConfig()
+	config.Name, config.URL, config.ClientID = "rig", "mqtt://127.0.0.1:1", "bench"
+	source := mqtt.DefaultSource()
+	source.Name, source.Filter = "telemetry", "site/+/dev/+/telemetry"
+	config.Sources = []mqtt.SourceConfig{source}
+	open := func(b *testing.B) *journal.Journal {
+		j, _, err := journal.Open(journal.Options{Dir: dir, Config: log.Default()})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := j.Close(); err != nil {
+		return j
+	}
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			open(b).Close()
+		}
+	})
+	b.Run("rebuild", func(b *testing.B) {
+		j := open(b)
+		defer j.Close()
+		s, err := mqtt.NewSession(config, j, slog.New(slog.DiscardHandler), mqtt.Hooks{})
+		if err != nil {
 			b.Fatal(err)
 		}
-	}
+		for b.Loop() {
+			before := cpuSeconds()
+			if err := mqtt.Rebuild(j, s); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric((cpuSeconds()-before)*1000, "cpu-ms")
+		}
+		b.ReportMetric(float64(j.Last()), "entries")
+	})
 }
