@@ -17,6 +17,8 @@ import (
 const (
 	// readBufferBytes: packets that fit are parsed where they lie; larger ones go over tap.large.
 	readBufferBytes = 64 << 10
+	// headerBytesMax: packet type and flags, and up to four bytes of length.
+	headerBytesMax = 5
 	// largeIdle: after so many small packets in a row the buffer for large ones is given back.
 	largeIdle = 1024
 )
@@ -190,7 +192,7 @@ func (t *tap) pass(h header, body []byte) {
 
 // header waits for a fixed header and leaves it in the buffer.
 func (t *tap) header() (header, error) {
-	for n := 2; ; n++ {
+	for n := min(max(t.reader.Buffered(), 2), headerBytesMax); ; n++ {
 		b, err := t.peek(n)
 		if err != nil {
 			return header{}, err
