@@ -17,8 +17,6 @@ import (
 const (
 	// readBufferBytes: packets that fit are parsed where they lie; larger ones go over tap.large.
 	readBufferBytes = 64 << 10
-	// headerBytesMax: packet type and flags, and up to four bytes of length.
-	headerBytesMax = 5
 	// largeIdle: after so many small packets in a row the buffer for large ones is given back.
 	largeIdle = 1024
 )
