@@ -60,6 +60,10 @@ func scanText(src []byte, i int) (end int, escaped bool, bad string) {
 			return i + 1, escaped, ""
 		case c == '\\':
 			escaped = true
+			if i+1 < len(src) && src[i+1] == '"' { // JSON in JSON has little else
+				i += 2
+				continue
+			}
 			n, bad := scanEscape(src[i:])
 			if bad != "" {
 				return i, false, bad
