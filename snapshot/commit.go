@@ -193,6 +193,10 @@ func (c *Coordinator) persist(ctx context.Context, j commitJob) (*written, error
 	}
 	if c.bugs.releaseEarly && c.o.Outbox != nil {
 		c.o.Outbox.Released(j.id)
+		time.Sleep(c.bugs.pause)
+	}
+	if n := c.bugs.abortEvery; n > 0 && j.id%n == 0 {
+		return nil, fmt.Errorf("write manifest %d: %w", j.id, errPlanted)
 	}
 	m.Base = j.base
 	if err := w.Commit(ctx, m); err != nil {

@@ -80,12 +80,15 @@ type Coordinator struct {
 	bugs faults
 }
 
-// faults are planted by tests only; each is a mistake that a named test finds.
+// faults are planted by tests, or by the environment in a build with -tags weirfault; each is a mistake that a named test finds.
 type faults struct {
 	trimBeforePrune bool // RULES 12
 	retainNewest    bool // the journal is held from the newest checkpoint on, not from the oldest retained
 	releaseEarly    bool // results are released before the manifest is durable
 	forgetAborted   bool // RULES 15: the changes of an aborted checkpoint are not merged back
+
+	pause      time.Duration // between an early release and its manifest
+	abortEvery uint64        // no fault: every n-th checkpoint fails before its manifest; 0: none
 }
 
 type retainedCheckpoint struct {
@@ -135,6 +138,7 @@ func NewCoordinator(o Options) (*Coordinator, error) {
 	}
 	return &Coordinator{
 		o: o, log: o.Logger, wake: make(chan struct{}, 1), current: o.Current, snaps: map[string]pipeline.TaskSnapshot{},
+		bugs: plantedFaults(),
 	}, nil
 }
 

@@ -26,6 +26,8 @@ var (
 	// ErrStoreFailed: it is not known whether the commit is durable, or the store latched after a failed write. The store
 	// must be closed and opened again, and the pipeline restored from what it then holds. It ends Coordinator.Run.
 	ErrStoreFailed = errors.New("checkpoint store failed")
+	// errPlanted: WEIR_ABORT_EVERY made this checkpoint fail; only builds for the crash run read it.
+	errPlanted = errors.New("failed on demand")
 	// ErrNoCheckpoint: the store never held a checkpoint. The pipeline is new: Coordinator.CommitInitial comes next.
 	ErrNoCheckpoint = errors.New("no checkpoint yet")
 	// ErrNoValidCheckpoint: there are, or have been, checkpoints and none may be restored. Restore refuses unless AllowEmpty.

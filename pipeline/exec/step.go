@@ -14,6 +14,8 @@ type step struct {
 	op       pipeline.Operator
 	timeless bool
 	inputs   []*edge // set by the task for each batch
+	merged   []*edge // inputs as the walk takes them; the same, but for a planted fault
+	arrival  arrival
 	merge    *merger // nil with one input
 	out      *pipeline.Out
 	outputs  []edge // one per port, refilled per batch
@@ -54,6 +56,7 @@ func (s *step) run(ticks []pipeline.Tick) (err error) {
 		defer t.Unlock()
 	}
 	s.out.Reset()
+	s.merged = s.arrival.delay(s.inputs)
 	marks := s.inputs[0].marks
 	if s.merge != nil {
 		marks = s.merge.mergeMarks(s.inputs)
@@ -82,14 +85,14 @@ func (s *step) walk(ticks []pipeline.Tick, marks []pipeline.Mark) {
 	for {
 		in := 0
 		if s.merge != nil {
-			in = nextRow(s.inputs, s.heads)
-		} else if s.heads[0] >= len(s.inputs[0].rows) {
+			in = nextRow(s.merged, s.heads)
+		} else if s.heads[0] >= len(s.merged[0].rows) {
 			in = -1
 		}
 		if in < 0 {
 			break
 		}
-		r := &s.inputs[in].rows[s.heads[in]]
+		r := &s.merged[in].rows[s.heads[in]]
 		s.heads[in]++
 		ti, mi = s.advance(ticks, marks, ti, mi, r.At)
 		if r.Phase == pipeline.Before { // own timers due before the one that made this row

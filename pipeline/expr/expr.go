@@ -83,8 +83,9 @@ func (p *Program) True(slots []pipeline.Value) (ok bool, errReason string) {
 // of kind Uint above 2^63-1.
 func (p *Program) Kind() pipeline.Kind { return p.root.kinds.kind() }
 
-// Deterministic tells whether the value depends on the slots alone. The language has no clock and no chance: it always does.
-func (p *Program) Deterministic() bool { return true }
+// Deterministic tells whether the value depends on the slots alone. The language has no clock and no chance: it always does, but for the
+// function that builds for the crash run add.
+func (p *Program) Deterministic() bool { return p.root.deterministic() }
 
 // String is the expression in canonical form: programs with equal text mean the same.
 func (p *Program) String() string { return p.root.String() }

@@ -16,13 +16,14 @@ type function struct {
 	one      func(a value) value
 	two      func(a, b value) value
 	three    func(a, b, c value) value
+	chance   bool // its value is not the same at every replay
 }
 
 // manyArgs is the limit of min, max and coalesce.
 const manyArgs = 64
 
 // functions are all that there are: no clock, no chance, nothing that loops over more than one text.
-var functions = map[string]*function{
+var functions = withPlanted(map[string]*function{
 	"abs":   {usage: "abs(x)", min: 1, max: 1, args: []kindSet{numberMask}, result: sameNumber, one: absolute},
 	"min":   {usage: "min(x, y, …)", min: 2, max: manyArgs, args: []kindSet{numberMask}, result: anyOf, two: smaller},
 	"max":   {usage: "max(x, y, …)", min: 2, max: manyArgs, args: []kindSet{numberMask}, result: anyOf, two: larger},
@@ -51,7 +52,7 @@ var functions = map[string]*function{
 	"bool":     {usage: "bool(x)", min: 1, max: 1, args: []kindSet{boolMask | textMask}, result: always(boolMask), one: toBool},
 	"isNull":   {usage: "isNull(x)", min: 1, max: 1, args: []kindSet{anyMask}, result: always(boolMask), one: isNull},
 	"coalesce": {usage: "coalesce(x, y, …)", min: 1, max: manyArgs, args: []kindSet{anyMask}, result: union},
-}
+})
 
 func always(k kindSet) func([]*node) kindSet { return func([]*node) kindSet { return k } }
 

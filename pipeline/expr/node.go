@@ -229,3 +229,16 @@ func isWord(s string, first bool) bool {
 	}
 	return s != "" && !(first && (reserved[s] || s == envName))
 }
+
+// deterministic tells whether the node's value depends on the slots alone.
+func (n *node) deterministic() bool {
+	if n.call != nil && n.call.chance {
+		return false
+	}
+	for _, k := range n.kids {
+		if !k.deterministic() {
+			return false
+		}
+	}
+	return true
+}

@@ -129,8 +129,11 @@ func (t *tap) observeLocked(a *arrival) (back bool) {
 	s := t.session
 	was := s.order.sequential()
 	back = s.order.observe(a.id, a.dup, t.first)
-	if !a.dup {
+	if a.dup {
+		t.resent = true
+	} else {
 		t.first = false
+		s.table.freshen(a.id)
 	}
 	// RULES 2: an id that goes back while ids are sequential. A broker that reuses ids by design is told apart by doing it
 	// within a connection.
@@ -231,6 +234,9 @@ func (t *tap) release(id uint16) error {
 	s := t.session
 	s.mu.Lock()
 	live := s.table.live(id)
+	if !s.table.isFresh(id) {
+		t.resent = true
+	}
 	if live {
 		s.table.setReleased(id, true) // before the record, so that Carry cannot write the older state behind it
 		s.table.touch(id)

@@ -1,6 +1,8 @@
 package mqtt
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
@@ -79,6 +81,9 @@ func (t *tap) pong(h header) error {
 		return err
 	}
 	s := t.session
+	if t.resent && t.arrived.Load() < sweepMessagesMax && s.phase() == phaseSweeping && !s.fault.sweepOnce {
+		return t.sweepOn()
+	}
 	s.mu.Lock()
 	var do action
 	s.machine, do = next(s.machine, evPong)
@@ -103,4 +108,23 @@ func (t *tap) pong(h header) error {
 	}
 	t.tell(tapSwept)
 	return nil
+}
+
+// sweepMessagesMax ends a sweep on a broker that sends everything with DUP=1, new messages too: no more than 65,535 can have been
+// in flight.
+const sweepMessagesMax = 1 << 16
+
+// sweepOn goes on with the sweep when its last round brought something from before the connection. A broker re-sends no more at once than
+// its window holds (mosquitto 2.0.11 with more in flight than max_inflight_messages); what is behind comes as acknowledgements
+// make room. So they go out first, then PINGREQ again. A round that brings nothing old ends the sweep; since what is in flight
+// is finite, there is one.
+func (t *tap) sweepOn() error {
+	t.resent = false
+	ctx, cancel := context.WithTimeout(context.Background(), t.session.config.StopTimeout)
+	defer cancel()
+	if err := t.flush(ctx); err != nil {
+		return fmt.Errorf("acknowledge what was sent again: %w", err)
+	}
+	_, err := t.send([]byte{packetPingreq << 4, 0})
+	return err
 }

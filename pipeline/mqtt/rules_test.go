@@ -217,6 +217,31 @@ func TestRule06_KeepsWhatIsSeenAgain(t *testing.T) {
 	}
 }
 
+// TestRule06_SweepOutlastsTheResendWindow: mosquitto 2.0.11 re-sends no more than max_inflight_messages at once; the PINGRESP to the first
+// PINGREQ comes before the rest. Found by the long crash run at QoS 2.
+func TestRule06_SweepOutlastsTheResendWindow(t *testing.T) {
+	for _, qos := range []byte{1, 2} {
+		bothWays(t, faults{sweepOnce: true}, func(t *testing.T, f faults) string {
+			b := newBroker(t, rig.BrokerConfig{ResendWindow: 2})
+			j := newMemJournal()
+			c := testConfig("mqtt://"+b.Addr(), qos)
+			a := startAgent(t, j, c, f)
+			a.waitReady()
+			b.OnPacket(ignoreAcks)
+			all := []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}
+			publish(b, qos, all...)
+			a.waitMessages(len(all))
+			a.kill()
+			eventually(t, "broker saw the end", func() bool { return !b.Session(testClient).Connected })
+			b.OnPacket(nil)
+			a = startAgent(t, j.reborn(99), c, f)
+			a.waitReady()
+			settled(t, b, testClient)
+			return verdict(all, payloadsOf(a.journal.all()))
+		})
+	}
+}
+
 func TestRule07_UnknownReleaseWritesNothing(t *testing.T) {
 	bothWays(t, faults{releaseAlways: true}, func(t *testing.T, f faults) string {
 		b := newBroker(t, rig.BrokerConfig{})

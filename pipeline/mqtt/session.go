@@ -64,7 +64,7 @@ type Hooks struct {
 	Problem func(text string)
 }
 
-// faults are bugs that tests plant; none is ever set elsewhere.
+// faults are bugs that tests plant, or the environment in a build with -tags weirfault; none is ever set elsewhere.
 type faults struct {
 	ackEarly         bool // acknowledge before the commit
 	windowByPosition bool // W counts journal positions (RULES 1)
@@ -74,6 +74,7 @@ type faults struct {
 	trustPresent     bool // session_present=1 is taken for proof (RULES 4)
 	subscribeEarly   bool // SUBSCRIBE does not wait for the commit (RULES 5)
 	noSweep          bool // an unknown session keeps its table (RULES 6)
+	sweepOnce        bool // the first PINGRESP ends the sweep, though more may be sent again behind it
 	releaseAlways    bool // every PUBREL writes a record (RULES 7)
 	noRelease        bool // no PUBREL writes a record
 	compEarly        bool // PUBCOMP does not wait
@@ -97,6 +98,7 @@ func NewSession(config SessionConfig, journal pipeline.Journal, log *slog.Logger
 	s := &Session{
 		config: config, journal: journal, log: log.With("broker", config.Name), hooks: hooks,
 		failed: make(chan struct{}), fullChange: make(chan struct{}, 1), since: time.Now(), offline: time.Now(),
+		fault: plantedFaults(),
 	}
 	s.config.Sources = slices.Clone(config.Sources)
 	filters := make([]string, len(config.Sources))

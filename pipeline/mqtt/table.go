@@ -31,6 +31,8 @@ type table struct {
 	count int64
 	// touched marks the ids seen on the present connection.
 	touched [1024]uint64
+	// fresh marks those of them that came with DUP=0: not from before the connection.
+	fresh [1024]uint64
 }
 
 // at returns the slot of id, nil when its page was never needed.
@@ -107,7 +109,9 @@ func (t *table) clear() { t.pages = [256]*page{} }
 
 func (t *table) touch(id uint16)           { t.touched[id>>6] |= 1 << (id & 63) }
 func (t *table) wasTouched(id uint16) bool { return t.touched[id>>6]&(1<<(id&63)) != 0 }
-func (t *table) untouch()                  { t.touched = [1024]uint64{} }
+func (t *table) isFresh(id uint16) bool    { return t.fresh[id>>6]&(1<<(id&63)) != 0 }
+func (t *table) freshen(id uint16)         { t.fresh[id>>6] |= 1 << (id & 63) }
+func (t *table) untouch()                  { t.touched, t.fresh = [1024]uint64{}, [1024]uint64{} }
 
 // ids calls f for every id in use.
 func (t *table) ids(f func(id uint16)) {

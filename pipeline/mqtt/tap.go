@@ -42,6 +42,7 @@ type tap struct {
 	first    bool // no DUP=0 packet id came yet
 	kickDue  bool
 	present  bool // CONNACK said session_present=1
+	resent   bool // since the last PINGREQ of the sweep something came that belongs to messages from before the connection
 	progress atomic.Bool
 
 	reading sync.Mutex // held by Read; close takes it to be sure that nothing is appended any more

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// streams is how many sinks the config has.
-const streams = 8
+// fill puts the places of a run into a config.
+func fill(config, dir, broker, receiver string, qos byte) string {
+	return strings.NewReplacer("DIR", dir, "BROKER", broker, "URL", "http://"+receiver+"/weir", "QOS", fmt.Sprint(qos)).Replace(sources + config)
+}
 
-// configOf: pass-through, keyed windows and the union; both commit modes; both snapshot stores.
-func configOf(dir, broker, receiver string, qos byte) string {
-	return strings.NewReplacer("DIR", dir, "BROKER", broker, "URL", "http://"+receiver+"/weir", "QOS", fmt.Sprint(qos)).Replace(`
+// sources are common to all configs.
+const sources = `
 gateway: crash
 state_dir: DIR/state
 security: {allow_private: true, file_root: DIR/files}
@@ -27,6 +28,13 @@ sources:
     decode: json
     fields: {id: int, k: string, ts: int, v: int}
     time: {field: ts, unit: ms, out_of_orderness: 1s}
+`
+
+// tortureStreams is how many sinks torture has.
+const tortureStreams = 8
+
+// torture: pass-through, keyed windows and the union; both commit modes; both snapshot stores.
+const torture = `
 pipelines:
   pass-log:
     start: earliest
@@ -56,5 +64,71 @@ pipelines:
       - {uid: union-later, from: s, http: {url: "URL"}}
       - {uid: win-union-now, from: w, commit: immediate, http: {url: "URL"}}
       - {uid: win-union-later, from: w, http: {url: "URL"}}
-`)
-}
+`
+
+// passing: one pass-through, for faults on the way to the journal. The long linger leaves time between an append and its commit.
+const passing = `
+journal: {linger: 40ms}
+pipelines:
+  pass:
+    start: earliest
+    checkpoint: {interval: 500ms}
+    sinks:
+      - {uid: pass-a, from: a, http: {url: "URL"}}
+`
+
+// trimming: a journal in small segments, so that it is trimmed again and again.
+const trimming = `
+journal: {segment: 256KiB, compress: false}
+pipelines:
+  pass:
+    start: earliest
+    checkpoint: {interval: 250ms, store: log, retained: 3}
+    sinks:
+      - {uid: pass-a, from: a, http: {url: "URL"}}
+`
+
+// drawing: a step that is not deterministic. Rows and their sums leave by different sinks with the same checkpoints.
+const drawing = `
+pipelines:
+  draw:
+    start: earliest
+    checkpoint: {interval: 200ms}
+    steps:
+      - {uid: s, from: a, select: {id: id, k: k, ts: ts, v: random(id)}}
+      - {uid: w, from: s, by: [k], window: {tumbling: 1s}, aggregate: {n: count(), sum: sum(v)}}
+    sinks:
+      - {uid: drawn-a, from: s, http: {url: "URL"}}
+      - {uid: win-drawn-a, from: w, http: {url: "URL"}}
+`
+
+// merging: the union with results that leave at once.
+const merging = `
+pipelines:
+  union:
+    start: earliest
+    checkpoint: {interval: 400ms}
+    steps:
+      - {uid: u, from: [a, b]}
+    sinks:
+      - {uid: union, from: u, commit: immediate, http: {url: "URL"}}
+`
+
+// windowing: keyed windows over both stores.
+const windowing = `
+pipelines:
+  windows-log:
+    start: earliest
+    checkpoint: {interval: 100ms, store: log}
+    steps:
+      - {uid: w, from: a, by: [k], window: {tumbling: 1s}, aggregate: {n: count(), sum: sum(v)}}
+    sinks:
+      - {uid: win-log-a, from: w, http: {url: "URL"}}
+  windows-bbolt:
+    start: earliest
+    checkpoint: {interval: 100ms, store: bbolt}
+    steps:
+      - {uid: w, from: a, by: [k], window: {tumbling: 1s}, aggregate: {n: count(), sum: sum(v)}}
+    sinks:
+      - {uid: win-bbolt-a, from: w, commit: immediate, http: {url: "URL"}}
+`

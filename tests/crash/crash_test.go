@@ -7,6 +7,7 @@ package crash
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -20,7 +21,11 @@ import (
 	"github.com/weirstream/weir/uplink/receiver"
 )
 
-var binary string // the agent under test, built by TestMain
+var (
+	binary   string // the agent under test, built by TestMain
+	seedFlag = flag.Uint64("seed", 0, "seed of the strikes, as a failed run printed it; 0: a new one for each run")
+	keepFlag = flag.String("keep", "", "directory that keeps logs and state of the runs")
+)
 
 func TestMain(m *testing.M) {
 	if args := os.Getenv(roleEnv); args != "" {
@@ -55,6 +60,10 @@ type scenario struct {
 	brokerRestarts   int
 	receiverRestarts int
 	env              []string // WEIR_FAULT=...
+	config           string   // "": torture
+	streams          int      // sinks of the config
+	patience         time.Duration
+	damage           bool // the newest checkpoint is damaged while the agent is dead
 }
 
 func long() bool { return os.Getenv("WEIR_CRASH") == "long" }
@@ -75,12 +84,8 @@ func TestCrash(t *testing.T) {
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
-			for _, v := range s.run(t) {
-				t.Log(v)
-				if !v.ok() {
-					t.Errorf("%s is not exactly once", v.stream)
-				}
-			}
+			s.config, s.streams, s.patience = torture, tortureStreams, 90*time.Second
+			s.exact(t)
 		})
 	}
 }
@@ -97,19 +102,40 @@ type stage struct {
 	recvAddr  string
 	publisher *publisher
 	random    *rand.Rand
-	kills     int
+	kills     int // all of them
+	starts    int // again, while the agent starts
+	stops     int // in a graceful stop
+	damaged   int // checkpoints
 }
 
-func (s *scenario) run(t *testing.T) []verdict {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+// exact runs the scenario and asks for exactly once.
+func (s *scenario) exact(t *testing.T) {
+	verdicts, problems := s.run(t)
+	for _, v := range verdicts {
+		t.Log(v)
+		if !v.ok() {
+			t.Errorf("%s is not exactly once", v.stream)
+		}
+	}
+	for _, p := range problems {
+		t.Error(p)
+	}
+}
+
+// run gives what the oracle says of each stream, and what else is not as it must be.
+func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d (again: go test ./tests/crash -run %s -seed %d)", seed, t.Name(), seed)
 	st := newStage(t, s, rand.New(rand.NewPCG(seed, 1)))
 	st.publishAll(s)
 	return st.finish(s)
 }
 
 func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
-	st := &stage{t: t, dir: t.TempDir(), env: s.env, random: random}
+	st := &stage{t: t, dir: stageDir(t), env: s.env, random: random}
 	brokerDir := filepath.Join(st.dir, "broker")
 	st.must(os.Mkdir(brokerDir, 0o777))
 	var err error
@@ -123,13 +149,25 @@ func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 	st.must(err)
 	st.startReceiver()
 	t.Cleanup(func() { st.receiver.Kill() })
-	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(configOf(st.dir, st.proxy.addr(), st.recvAddr, s.qos)), 0o644))
+	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(fill(s.config, st.dir, st.proxy.addr(), st.recvAddr, s.qos)), 0o644))
 	st.startAgent()
 	t.Cleanup(func() { st.agent.Kill() })
 	st.waitReady()
 	st.publisher = newPublisher(st.broker.Addr, s.qos, 100)
 	st.must(st.publisher.connect())
 	return st
+}
+
+// stageDir is where a run lives: gone with the test, or kept.
+func stageDir(t *testing.T) string {
+	if *keepFlag == "" {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(*keepFlag, "run-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func (st *stage) must(err error) {
@@ -210,11 +248,7 @@ func (st *stage) plan(s *scenario) (all []strike) {
 			all = append(all, strike{at, do})
 		}
 	}
-	add(s.kills, func() {
-		st.agent.Kill()
-		st.kills++
-		st.startAgent()
-	})
+	add(s.kills, func() { st.killAgent(s) })
 	add(s.resets, st.proxy.reset)
 	add(s.brokerRestarts, func() {
 		st.must(st.publisher.settle())
@@ -233,31 +267,55 @@ func (st *stage) plan(s *scenario) (all []strike) {
 	return all
 }
 
+// killAgent is kill -9 at whatever the agent does; now and then again while it starts, or in the middle of a graceful stop.
+func (st *stage) killAgent(s *scenario) {
+	switch st.random.IntN(6) {
+	case 0:
+		st.agent.Stop(time.Duration(st.random.IntN(60)) * time.Millisecond) //nolint:errcheck // killed when the time is over
+		st.stops++
+	case 1:
+		st.agent.Kill()
+		st.startAgent()
+		time.Sleep(time.Duration(st.random.IntN(150)) * time.Millisecond)
+		st.agent.Kill()
+		st.starts++
+	default:
+		st.agent.Kill()
+	}
+	st.kills++
+	if s.damage {
+		st.damaged += damageNewest(st.t, filepath.Join(st.dir, "state", "pipelines"))
+	}
+	st.startAgent()
+}
+
 // finish waits until the agent has delivered what it has, stops everything and asks the oracle.
-func (st *stage) finish(s *scenario) []verdict {
+func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 	if !st.waitIdle(s) {
 		st.dump()
+		problems = append(problems, "the agent did not become idle")
 	}
 	if err := st.agent.Stop(30 * time.Second); err != nil {
 		st.dump()
-		st.t.Errorf("graceful stop: %v", err)
+		problems = append(problems, fmt.Sprintf("graceful stop: %v", err))
 	}
 	st.receiver.Kill()
 	r, err := receiver.Open(receiver.Options{Path: filepath.Join(st.dir, "receiver.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler)})
 	st.must(err)
 	defer r.Close()
-	verdicts, err := judge(r, s.messages)
+	verdicts, err = judge(r, s.messages)
 	st.must(err)
-	if len(verdicts) != streams {
-		st.t.Errorf("%d streams arrived, want %d", len(verdicts), streams)
+	if len(verdicts) != s.streams {
+		problems = append(problems, fmt.Sprintf("%d streams arrived, want %d", len(verdicts), s.streams))
 	}
-	st.t.Logf("%d messages at QoS %d, %d kill -9, %d resets, %d broker restarts, %d receiver restarts", s.messages, s.qos, st.kills, s.resets, s.brokerRestarts, s.receiverRestarts)
-	return verdicts
+	st.t.Logf("%d messages at QoS %d, %d kill -9 (%d more during start, %d within a graceful stop), %d resets, %d broker restarts, %d receiver restarts, %d checkpoints damaged",
+		s.messages, s.qos, st.kills, st.starts, st.stops, s.resets, s.brokerRestarts, s.receiverRestarts, st.damaged)
+	return verdicts, problems
 }
 
 // waitIdle waits until nothing is pending for a while.
 func (st *stage) waitIdle(s *scenario) bool {
-	deadline := time.Now().Add(90 * time.Second)
+	deadline := time.Now().Add(s.patience)
 	quiet := 0
 	var last string
 	for time.Now().Before(deadline) && quiet < 8 {

@@ -21,10 +21,13 @@ const (
 
 // BrokerConfig sets up a Broker. The zero value is a broker on a free loopback port with sequential ids.
 type BrokerConfig struct {
-	Addr      string // default 127.0.0.1:0
-	IDs       IDScheme
-	Window    int // messages in flight per client; default 1000
-	MaxQueued int // per offline client; 0 = no limit; what is over is dropped, as mosquitto does
+	Addr   string // default 127.0.0.1:0
+	IDs    IDScheme
+	Window int // messages in flight per client; default 1000
+	// ResendWindow: so many messages in flight are re-sent at once on a reconnect, the others as acknowledgements make room
+	// (mosquitto 2.0.11 with more in flight than its window); 0 = all.
+	ResendWindow int
+	MaxQueued    int // per offline client; 0 = no limit; what is over is dropped, as mosquitto does
 	// Listener, when set, is used instead of Addr (TLS).
 	Listener net.Listener
 	// KeepDelivered records what each client acknowledged for good, for oracles.
@@ -73,6 +76,7 @@ type brokerSession struct {
 	queue     []brokerMessage
 	head      int
 	flying    []flight
+	resent    int             // of flying, how many were sent on this connection; less than all only with ResendWindow
 	used      map[uint16]bool // ids in flight
 	lastID    uint16
 	incoming  map[uint16]bool // QoS 2 ids of the client's own messages, until PUBREL
@@ -164,9 +168,8 @@ func (b *Broker) connect(c *brokerConn, p *packets.ConnectPacket) (alive bool) {
 	ack := packets.NewControlPacket(packets.Connack).(*packets.ConnackPacket)
 	ack.SessionPresent = present
 	c.send(ack)
-	for i := range s.flying { // in order, PUBREL for what has its PUBREC
-		c.sendFlight(&s.flying[i], true)
-	}
+	s.resent = 0
+	b.resend(s)
 	b.pump(s)
 	return true
 }
@@ -255,11 +258,19 @@ func (b *Broker) enqueue(s *brokerSession, m brokerMessage) {
 	b.pump(s)
 }
 
+// resend sends again what was in flight before the connection: in order, PUBREL for what has its PUBREC. mu is held.
+func (b *Broker) resend(s *brokerSession) {
+	for s.conn != nil && s.resent < len(s.flying) && (b.config.ResendWindow == 0 || s.resent < b.config.ResendWindow) {
+		s.conn.sendFlight(&s.flying[s.resent], true)
+		s.resent++
+	}
+}
+
 // pump sends while the window has room. mu is held.
 func (b *Broker) pump(s *brokerSession) {
 	for s.conn != nil && s.head < len(s.queue) {
 		m := s.queue[s.head]
-		if m.qos > 0 && len(s.flying) >= b.config.Window {
+		if m.qos > 0 && (len(s.flying) >= b.config.Window || s.resent < len(s.flying)) {
 			return
 		}
 		s.queue[s.head] = brokerMessage{}
@@ -269,6 +280,7 @@ func (b *Broker) pump(s *brokerSession) {
 			f.id = b.nextID(s)
 			s.used[f.id] = true
 			s.flying = append(s.flying, f)
+			s.resent = len(s.flying)
 		}
 		s.conn.sendFlight(&f, false)
 	}
@@ -312,6 +324,10 @@ func (b *Broker) acknowledged(c *brokerConn, kind byte, id uint16) {
 			}
 			delete(s.used, id)
 			s.flying = append(s.flying[:i], s.flying[i+1:]...)
+			if i < s.resent {
+				s.resent--
+			}
+			b.resend(s)
 			b.pump(s)
 		}
 		return

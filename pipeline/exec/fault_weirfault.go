@@ -1,0 +1,42 @@
+//go:build weirfault
+
+package exec
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// plantedArrival: WEIR_FAULT=merge-by-arrival. Set once, before main.
+var plantedArrival = os.Getenv("WEIR_FAULT") == "merge-by-arrival"
+
+// arrival is the planted fault "merge by arrival": an input's rows may reach the merge with the next batch, as if its producer were slow
+// and nobody waited for it. The crash run must find it with commit: immediate.
+type arrival struct {
+	held  [][]pipeline.Row
+	edges []edge
+	refs  []*edge
+}
+
+func (a *arrival) delay(inputs []*edge) []*edge {
+	if !plantedArrival || len(inputs) < 2 {
+		return inputs
+	}
+	if a.edges == nil {
+		a.held, a.edges, a.refs = make([][]pipeline.Row, len(inputs)), make([]edge, len(inputs)), make([]*edge, len(inputs))
+	}
+	for i, in := range inputs {
+		rows := append(slices.Clone(a.held[i]), in.rows...)
+		a.held[i] = nil
+		if len(rows) > 0 && rand.IntN(2) == 0 {
+			keep := rand.IntN(len(rows))
+			rows, a.held[i] = rows[:keep], rows[keep:]
+		}
+		a.edges[i] = edge{rows: rows, marks: in.marks}
+		a.refs[i] = &a.edges[i]
+	}
+	return a.refs
+}
