@@ -34,6 +34,11 @@ type Out struct {
 	Step  string
 	slab  []Value
 	text  []byte
+	// Reuse tells that nobody keeps the slots of a batch beyond it: Reset takes them back. The engine sets it for tasks whose rows go
+	// to no other task.
+	Reuse bool
+	slabs [][]Value // with Reuse: all that were made, and how many of them are in use
+	used  int
 }
 
 // NewOut makes an Out with the given number of ports.
@@ -42,14 +47,28 @@ func NewOut(step string, ports int) *Out { return &Out{Step: step, Ports: make([
 // slabValues is the number of values allocated at once; a batch of a few hundred narrow rows takes one or two.
 const slabValues = 2048
 
-// Slots gives n zero values for a new row. They stay valid as long as the row is referenced.
+// Slots gives n zero values for a new row. They stay valid to the end of the batch.
 func (o *Out) Slots(n int) []Value {
 	if len(o.slab) < n {
-		o.slab = make([]Value, max(n, slabValues))
+		o.nextSlab(n)
 	}
 	s := o.slab[:n:n]
 	o.slab = o.slab[n:]
 	return s
+}
+
+func (o *Out) nextSlab(n int) {
+	for o.used < len(o.slabs) { // a slab too small for n is passed over: rows of one step are of one width
+		o.slab = o.slabs[o.used]
+		clear(o.slab)
+		if o.used++; len(o.slab) >= n {
+			return
+		}
+	}
+	o.slab = make([]Value, max(n, slabValues))
+	if o.Reuse {
+		o.slabs, o.used = append(o.slabs, o.slab), o.used+1
+	}
 }
 
 // Text copies b into memory that lives as long as it is referenced: for text from state tables.
@@ -101,8 +120,11 @@ func (o *Out) RefuseRaw(reason, detail, topic string, raw []byte) {
 	o.Dead = append(o.Dead, DeadRow{At: o.At, Step: o.Step, Reason: reason, Detail: detail, Topic: topic, Raw: raw})
 }
 
-// Reset empties the Out for the next batch. Slots and text handed out before stay valid.
+// Reset empties the Out for the next batch. Text handed out before stays valid, and slots without Reuse.
 func (o *Out) Reset() {
+	if o.Reuse {
+		o.slab, o.used = nil, 0
+	}
 	for i := range o.Ports {
 		clear(o.Ports[i])
 		o.Ports[i] = o.Ports[i][:0]

@@ -3,9 +3,8 @@
 package replay
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 
@@ -27,6 +26,9 @@ type Delivery struct {
 // lineBytesMax bounds one line: a payload of 5 MiB in base64 with room to spare.
 const lineBytesMax = 16 << 20
 
+// chunkBytes is how much of the recording is read at once.
+const chunkBytes = 256 << 10
+
 // The slots of a line.
 const (
 	slotN = iota
@@ -43,7 +45,9 @@ const (
 
 // Deliveries reads a recording line by line. Lines with an "op" (control steps of the field cases) are skipped.
 type Deliveries struct {
-	lines   *bufio.Reader
+	in      io.Reader
+	end     error  // what the last read said
+	rest    []byte // read, not yet given out
 	line    int
 	decoder codec.Decoder
 	slots   [slotCount]pipeline.Value
@@ -62,7 +66,7 @@ func NewDeliveries(r io.Reader) *Deliveries {
 	} {
 		fields = append(fields, codec.Field{Path: pipeline.Path{{Name: f.name}}, Slot: slot, Kind: f.kind})
 	}
-	return &Deliveries{lines: bufio.NewReaderSize(r, 256<<10), decoder: codec.NewJSON(fields, -1, codec.Limits{})}
+	return &Deliveries{in: r, decoder: codec.NewJSON(fields, -1, codec.Limits{})}
 }
 
 // Next gives the next delivery, io.EOF at the end. An ill-formed line is an error that names it.
@@ -109,24 +113,41 @@ func (d *Deliveries) delivery() (Delivery, error) {
 	return out, nil
 }
 
-// read gives one line in memory of its own: decoded text refers to it.
+// read gives one line, valid as long as it is referenced: decoded text refers to it. Lines lie in chunks that are filled once.
 func (d *Deliveries) read() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := d.lines.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > lineBytesMax {
-			return nil, fmt.Errorf("line %d: longer than %d bytes", d.line+1, lineBytesMax)
+	for looked := 0; ; {
+		if at := bytes.IndexByte(d.rest[looked:], '\n'); at >= 0 {
+			line := d.rest[: looked+at : looked+at]
+			d.rest = d.rest[looked+at+1:]
+			return trimEnd(line), nil
 		}
+		looked = len(d.rest)
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err == io.EOF && len(line) > 0, err == nil:
-			for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
-				line = line[:len(line)-1]
-			}
-			return line, nil
+		case looked > lineBytesMax:
+			return nil, fmt.Errorf("line %d: longer than %d bytes", d.line+1, lineBytesMax)
+		case d.end != nil && looked > 0:
+			line := d.rest
+			d.rest = nil
+			return trimEnd(line), nil
+		case d.end != nil:
+			return nil, d.end
 		}
-		return nil, err
+		d.fill()
 	}
+}
+
+func trimEnd(line []byte) []byte {
+	for len(line) > 0 && line[len(line)-1] == '\r' {
+		line = line[:len(line)-1]
+	}
+	return line
+}
+
+// fill reads more behind rest, in a new chunk when this one is full.
+func (d *Deliveries) fill() {
+	if cap(d.rest)-len(d.rest) < chunkBytes/8 {
+		d.rest = append(make([]byte, 0, max(chunkBytes, 2*len(d.rest))), d.rest...)
+	}
+	n, err := d.in.Read(d.rest[len(d.rest):cap(d.rest)])
+	d.rest, d.end = d.rest[:len(d.rest)+n], err
 }

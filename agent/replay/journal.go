@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unsafe"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -69,11 +70,14 @@ func (j *journal) add(b *pipeline.Block, d *Delivery) {
 	for _, s := range sources {
 		b.Entries = append(b.Entries, pipeline.Entry{
 			Pos: j.next, Stamp: stamp, Kind: pipeline.EntryMessage, QoS: d.QoS, Retain: d.Retain, Dup: d.Dup,
-			Source: s, Topic: []byte(d.Topic), Payload: []byte(d.Payload),
+			Source: s, Topic: bytesOf(d.Topic), Payload: bytesOf(d.Payload),
 		})
 		j.next++
 	}
 }
+
+// bytesOf shares the memory: entries are immutable.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 func (j *journal) sources(topic string) []string {
 	if s, ok := j.cache[topic]; ok {

@@ -20,6 +20,7 @@ type jsonDecoder struct {
 	src      []byte
 	slots    []pipeline.Value
 	document uint64 // rises by one per document
+	memory   []byte // for texts with escapes; never written twice
 	failed   *Error
 }
 
@@ -242,7 +243,7 @@ func containerName(c byte) string {
 func (d *jsonDecoder) storeText(i, end int, escaped bool, n *node) int {
 	raw := d.src[i+1 : end-1]
 	if escaped {
-		raw = unescape(raw)
+		raw = d.unescape(raw)
 	}
 	for _, t := range n.targets {
 		switch t.kind {

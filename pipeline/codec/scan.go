@@ -60,6 +60,10 @@ func scanText(src []byte, i int) (end int, escaped bool, bad string) {
 			return i + 1, escaped, ""
 		case c == '\\':
 			escaped = true
+			if i+1 < len(src) && src[i+1] == '"' { // JSON in JSON has little else
+				i += 2
+				continue
+			}
 			n, bad := scanEscape(src[i:])
 			if bad != "" {
 				return i, false, bad
@@ -126,12 +130,15 @@ func hex4(b []byte) (rune, bool) {
 }
 
 // unescape decodes a string that scanText has accepted, into new memory.
-func unescape(raw []byte) []byte {
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); {
+func unescape(raw []byte) []byte { return unescapeInto(make([]byte, len(raw)), raw) }
+
+// unescapeInto decodes into out, which is as long as raw: no escape is shorter than what it stands for. It gives the part used.
+func unescapeInto(out, raw []byte) []byte {
+	n := 0
+	for i := 0; i < len(raw); n++ {
 		c := raw[i]
 		if c != '\\' {
-			out = append(out, c)
+			out[n] = c
 			i++
 			continue
 		}
@@ -144,7 +151,7 @@ func unescape(raw []byte) []byte {
 				r = utf16.DecodeRune(r, low)
 				i += 6
 			}
-			out = utf8.AppendRune(out, r)
+			n += utf8.EncodeRune(out[n:], r) - 1
 			continue
 		case 'b':
 			c = '\b'
@@ -157,10 +164,26 @@ func unescape(raw []byte) []byte {
 		case 't':
 			c = '\t'
 		}
-		out = append(out, c)
+		out[n] = c
 		i += 2
 	}
-	return out
+	return out[:n:n]
+}
+
+// textChunk is how much memory for unescaped texts is asked for at once.
+const textChunk = 32 << 10
+
+// unescape is unescape into memory that the texts of several documents share.
+func (d *jsonDecoder) unescape(raw []byte) []byte {
+	if len(d.memory) < len(raw) {
+		if len(raw) > textChunk/8 {
+			return unescape(raw)
+		}
+		d.memory = make([]byte, textChunk)
+	}
+	text := unescapeInto(d.memory[:len(raw)], raw)
+	d.memory = d.memory[len(text):]
+	return text
 }
 
 // found is what stands at i, for an error.

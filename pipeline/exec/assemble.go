@@ -139,6 +139,9 @@ func (a *assembly) connect() (readers []chan<- envelope) {
 			a.join(tasks[from], t, ti, refs)
 		}
 	}
+	for _, t := range tasks {
+		t.keepSlots()
+	}
 	return readers
 }
 

@@ -86,6 +86,20 @@ func (t *task) handle(ctx context.Context, taken []envelope) (err error) {
 	return t.batch(ctx, taken)
 }
 
+// keepSlots has the task use the slots of its rows again when no row leaves it: dead letters are encoded by the last task, at the
+// end of the batch.
+func (t *task) keepSlots() {
+	if len(t.outputs) > 0 {
+		return
+	}
+	for _, s := range t.sources {
+		s.out.Reuse = true
+	}
+	for _, s := range t.steps {
+		s.out.Reuse = true
+	}
+}
+
 // batch handles one batch and emits exactly one envelope on every output.
 func (t *task) batch(ctx context.Context, taken []envelope) error {
 	in := taken[0].input

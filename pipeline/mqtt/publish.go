@@ -125,7 +125,7 @@ func (t *tap) publishOversize(a *arrival) error {
 
 // fault says why a message cannot be journaled whole; 0 when it can.
 func (t *tap) fault(a *arrival) Reason {
-	if topicFault(a.topic) != "" {
+	if !t.session.router.hit && topicFault(a.topic) != "" {
 		return ReasonTopic
 	}
 	if a.bytes > t.limit(a.source) {

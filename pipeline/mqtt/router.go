@@ -14,6 +14,7 @@ type router struct {
 	filters []string
 	cache   map[string]int
 	misses  int
+	hit     bool // the topic asked for last was in the cache, which holds well-formed ones only
 }
 
 func newRouter(filters []string) *router {
@@ -24,8 +25,10 @@ func newRouter(filters []string) *router {
 // the first time.
 func (r *router) find(topic []byte) int {
 	if i, ok := r.cache[string(topic)]; ok {
+		r.hit = true
 		return i
 	}
+	r.hit = false
 	text := unsafe.String(unsafe.SliceData(topic), len(topic)) // read only, and not kept
 	found := -1
 	for i, f := range r.filters {
@@ -33,6 +36,9 @@ func (r *router) find(topic []byte) int {
 			found = i
 			break
 		}
+	}
+	if topicFault(topic) != "" {
+		return found
 	}
 	if len(r.cache) >= routesMax {
 		if r.misses++; r.misses < routeMissesMax {

@@ -191,7 +191,7 @@ func (t *tap) pass(h header, body []byte) {
 
 // header waits for a fixed header and leaves it in the buffer.
 func (t *tap) header() (header, error) {
-	for n := 2; ; n++ {
+	for n := min(max(t.reader.Buffered(), 2), headerBytesMax); ; n++ {
 		b, err := t.peek(n)
 		if err != nil {
 			return header{}, err

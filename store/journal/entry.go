@@ -67,7 +67,7 @@ func decode(b []byte, e *pipeline.Entry, names *interner) error {
 		end := w + int(n)
 		*f, rest = rest[w:end:end], rest[end:]
 	}
-	e.Session, e.Source, e.Payload = names.text(session), names.text(source), rest[:len(rest):len(rest)]
+	e.Session, e.Source, e.Payload = names.text(session, &names.session), names.text(source, &names.source), rest[:len(rest):len(rest)]
 	return nil
 }
 
@@ -75,9 +75,20 @@ func decode(b []byte, e *pipeline.Entry, names *interner) error {
 const internerMax = 1024
 
 // interner gives the same string for the same bytes without allocating again.
-type interner struct{ known map[string]string }
+type interner struct {
+	known           map[string]string
+	session, source string // of the entry before: mostly the same again
+}
 
-func (i *interner) text(b []byte) string {
+// text gives b as a string; last is what stood there in the entry before.
+func (i *interner) text(b []byte, last *string) string {
+	if string(b) != *last {
+		*last = i.look(b)
+	}
+	return *last
+}
+
+func (i *interner) look(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}

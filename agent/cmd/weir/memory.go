@@ -13,7 +13,16 @@ const (
 	// memoryShare of what the service may use becomes the collector's soft limit; the rest is for stacks, mapped files and
 	// the page cache that is accounted to the service.
 	memoryShare = 0.7
+	// gcPercentReplay: a replay runs on a desk, ends soon and makes garbage with every line; its live heap is a few MiB.
+	gcPercentReplay = 400
 )
+
+// spendMemory lets the heap grow for speed, within the memory limit.
+func spendMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercentReplay)
+	}
+}
 
 // limitMemory sets the collector up unless the environment did (GOGC, GOMEMLIMIT).
 func limitMemory() {

@@ -54,6 +54,7 @@ With several sinks and no --sink, each line is {"sink","seq","record"}.`,
 			if quiet {
 				options.Dead = nil
 			}
+			spendMemory()
 			counts, err := replay.Run(c.Context(), options)
 			if err != nil {
 				return err
