@@ -13,7 +13,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a fresh Debian machine lacks for run and test: mosquitto
+deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, e2fsprogs
 	@tests/deps.sh
 
 .PHONY: build
@@ -27,7 +27,7 @@ cross: ## build for the gateways (arm64, armv7) and show the sizes
 	@ls -l bin | awk '/weir-linux/{printf "  %-20s %.2f MB\n", $$9, $$5/1e6}'
 
 .PHONY: run
-run: deps build ## the demo: real sensor data through the agent, which is killed again and again; one minute (ARGS=--forever goes on)
+run: build ## the demo: real sensor data through the agent, which is killed again and again; one minute (ARGS=--forever goes on)
 	$(GO) run ./tests/demo -weir $(BIN) $(ARGS)
 
 .PHONY: test

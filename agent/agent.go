@@ -32,6 +32,8 @@ type Options struct {
 	Logger *slog.Logger
 	// AllowEmpty names pipelines that may start empty though none of their checkpoints is valid.
 	AllowEmpty map[string]bool
+	// AcceptGap names pipelines that may go on behind records that a full journal let go.
+	AcceptGap map[string]bool
 	// TrustClock takes the wall clock for right without asking.
 	TrustClock bool
 }
@@ -149,12 +151,19 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	scraped, err := a.listenMetrics()
+	if err != nil {
+		return err
+	}
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	intake, stopIntake := context.WithCancel(work)
 	defer stopIntake()
 	group, gctx := errgroup.WithContext(work)
 	group.Go(func() error { return server.Run(gctx) })
+	if scraped != nil {
+		group.Go(func() error { return scraped.Run(gctx) })
+	}
 	group.Go(func() error { return a.watchJournal(gctx) })
 	for _, s := range a.supervisors {
 		group.Go(func() error { return s.run(gctx) })

@@ -67,26 +67,42 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.openStorage(ctx, dir); err != nil {
 		return err
 	}
-	restored, err := a.restore(ctx)
+	lost, err := a.findLost(ctx)
+	if err != nil {
+		return err
+	}
+	if lost != nil && !a.agent.options.AcceptGap[a.spec.Name.Value] {
+		return a.refuseLost(lost)
+	}
+	restored, err := a.restore(ctx, lost)
 	if err != nil {
 		return err
 	}
 	marks, source := a.startMarks(restored)
+	if lost != nil {
+		if marks, source, err = a.crossGap(ctx, lost, marks, source); err != nil {
+			return err
+		}
+	}
 	a.generation = generationOf(marks)
-	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
+	start := a.startPosition()
+	if a.engine, err = a.newEngine(source, start); err != nil { // attaches the streams: they must be there before the cut
 		return err
 	}
-	start := a.startPosition()
-	if a.engine, err = a.newEngine(source, start); err != nil {
+	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
 		return err
 	}
 	return a.newCoordinator(ctx, restored, start)
 }
 
-func (a *attempt) restore(ctx context.Context) (*snapshot.Restored, error) {
+func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Restored, error) {
 	j := a.agent.journal
+	first := j.First()
+	if lost != nil {
+		first = 0 // the operator accepted that the records behind the checkpoint are gone
+	}
 	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
-		Store: a.store, Pipeline: a.id, Whole: a.whole, JournalFirst: j.First(), JournalNext: j.Last() + 1,
+		Store: a.store, Pipeline: a.id, Whole: a.whole, JournalFirst: first, JournalNext: j.Last() + 1,
 		Accept: a.accept, AllowEmpty: a.agent.options.AllowEmpty[a.spec.Name.Value], Logger: a.log,
 	})
 	switch {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/filesink"
@@ -130,6 +132,10 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 		}
 		return httpsink.New(c)
 	case s.Spec.File != nil:
+		// Below security.file_root, which config has checked.
+		if err := disk.OS.MkdirAll(filepath.Dir(s.Spec.File.File)); err != nil {
+			return nil, fmt.Errorf("make directory of sink %s: %w", s.UID, err)
+		}
 		return filesink.New(filesink.Config{Path: s.Spec.File.File})
 	}
 	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/weirstream/weir/agent/api"
 )
 
 // WriteMetrics writes the status as Prometheus metrics, then those of the process.
@@ -57,6 +59,16 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 		}
 	}
 	metrics.WriteProcessMetrics(w)
+}
+
+// listenMetrics binds metrics.listen, nil when the config has none. Only /metrics is served there, without a token: the config
+// allows loopback alone.
+func (a *Agent) listenMetrics() (*api.Server, error) {
+	addr := a.config.Metrics.Listen.Value
+	if addr == "" {
+		return nil, nil
+	}
+	return api.ListenMetrics(addr, a, a.log)
 }
 
 // counters writes pairs of name and value.

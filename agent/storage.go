@@ -72,8 +72,12 @@ func (a *attempt) checkpointConfig() snapshot.Config {
 	if s.RebaseRatio > 0 {
 		c.RebaseRatio = s.RebaseRatio
 	}
-	if s.TolerableFailures > 0 {
-		c.TolerableFailures = s.TolerableFailures
+	c.TolerableFailures = s.TolerableFailures // 0 is Flink's default and means: none
+	if s.AlarmAfter > 0 {
+		c.AlarmAfter = s.AlarmAfter
+	}
+	if s.IdleInterval > 0 {
+		c.IdleInterval = s.IdleInterval
 	}
 	if s.Mode == string(snapshot.AtLeastOnce) {
 		c.Mode = snapshot.AtLeastOnce

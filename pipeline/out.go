@@ -2,7 +2,11 @@ package pipeline
 
 // Counters are the counts of one step. They are part of its checkpointed state, so that replay counts once.
 type Counters struct {
-	In, Emitted, Late, Dropped, Dead uint64
+	In      uint64 `json:"in"`
+	Emitted uint64 `json:"emitted"`
+	Late    uint64 `json:"late"`
+	Dropped uint64 `json:"dropped"`
+	Dead    uint64 `json:"dead"`
 }
 
 // DeadRow is a row (or a raw record) that a step refused. It becomes a sequenced dead letter of the pipeline.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the demo and the tests need besides Go: mosquitto, from Debian. Does nothing when it is there.
+# Installs what the tests need besides Go: mosquitto and mkfs.ext4, from Debian. Does nothing when it is there.
 set -euo pipefail
 missing=()
 [ -x /usr/sbin/mosquitto ] || command -v mosquitto >/dev/null || missing+=(mosquitto)

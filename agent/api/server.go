@@ -30,7 +30,7 @@ type Agent interface {
 // ErrNotFound is returned by an Agent for a pipeline that the config does not have.
 var ErrNotFound = errors.New("no such pipeline")
 
-// Server serves an Agent on a unix socket.
+// Server serves an Agent on a unix socket, or its metrics alone on TCP.
 type Server struct {
 	agent    Agent
 	listener net.Listener
@@ -55,11 +55,31 @@ func Listen(socket string, agent Agent, logger *slog.Logger) (*Server, error) {
 		return nil, fmt.Errorf("set mode of api socket: %w", err)
 	}
 	s := &Server{agent: agent, listener: l}
-	s.http = &http.Server{
-		Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+	s.http = newHTTP(s.routes(), logger)
+	return s, nil
+}
+
+// ListenMetrics binds a TCP address that answers GET /metrics and nothing else.
+func ListenMetrics(addr string, agent Agent, logger *slog.Logger) (*Server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for metrics: %w", err)
+	}
+	s := &Server{agent: agent, listener: l}
+	m := http.NewServeMux()
+	m.HandleFunc("GET /metrics", s.metrics)
+	s.http = newHTTP(m, logger)
+	return s, nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+func newHTTP(h http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
-	return s, nil
 }
 
 // Run serves until ctx ends, then lets running requests finish for two seconds.
@@ -100,13 +120,15 @@ func (s *Server) routes() http.Handler {
 		})
 	}
 	m.HandleFunc("GET /v1/pipelines/{name}/deadletters", s.deadLetters)
-	m.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		s.agent.WriteMetrics(w)
-	})
+	m.HandleFunc("GET /metrics", s.metrics)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.agent.Health()) })
 	m.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.agent.Ready()) })
 	return m
+}
+
+func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	s.agent.WriteMetrics(w)
 }
 
 func probe(w http.ResponseWriter, err error) {

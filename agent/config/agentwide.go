@@ -91,7 +91,7 @@ var journalObject = &object[Journal]{what: "the journal", place: func(j *Journal
 	set("max_unsynced", sizeKind{least: 64 << 10, most: 1 << 30}, func(j *Journal) *int64 { return &j.UnsyncedBytes },
 		"Most bytes that wait for a sync; then reading from the brokers pauses.", byDefault("8MiB")),
 	set("compress", boolKind{}, func(j *Journal) *bool { return &j.Compress },
-		"Compress frames (zstd, fastest) where that makes them smaller.", byDefault("true")),
+		"Compress frames where that makes them smaller (zstd; S2 under load).", byDefault("true")),
 }}
 
 var centralObject = &object[Central]{what: "the central store", list: []*setting{

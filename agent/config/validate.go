@@ -44,7 +44,35 @@ func (c *Config) Validate() plan.Problems {
 		p.Graph = graph
 	}
 	c.warnUnused()
+	c.warnNotYet()
 	return problems
+}
+
+// warnNotYet names settings that are checked and, in this release, not acted on: nobody shall rely on them.
+func (c *Config) warnNotYet() {
+	warn := func(at plan.Pos, setting string) {
+		c.Warnings.Add(at, "", "", "%s has no effect in this release", setting)
+	}
+	if c.Central != nil && c.Central.URL.Value != "" {
+		warn(c.Central.URL.Pos, "central.url")
+	}
+	if c.API.TCP != nil {
+		warn(c.API.TCP.Pos, "api.tcp")
+	}
+	for _, p := range c.Pipelines {
+		if p.Failover == "full" {
+			warn(p.Pos, "pipeline "+p.Name.Value+": failover: full")
+		}
+		if p.Checkpoint.Externalized == "delete" {
+			warn(p.Pos, "pipeline "+p.Name.Value+": checkpoint.externalized: delete")
+		}
+		if !p.Checkpoint.Incremental {
+			warn(p.Pos, "pipeline "+p.Name.Value+": checkpoint.incremental: false")
+		}
+		if p.LagBytes > 0 {
+			warn(p.Pos, "pipeline "+p.Name.Value+": lag_limit")
+		}
+	}
 }
 
 // warnUnused tells of sources that nobody reads: their messages wear the flash all the same.

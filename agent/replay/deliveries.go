@@ -92,6 +92,9 @@ func (d *Deliveries) delivery() (Delivery, error) {
 	if s[slotTopic].IsNull() || s[slotAt].IsNull() {
 		return Delivery{}, fmt.Errorf("line %d: a delivery needs \"topic\" and \"at_ms\"", d.line)
 	}
+	if s[slotPayload].IsNull() && s[slotBase64].IsNull() { // an empty payload is one; a missing one is a recording of another kind
+		return Delivery{}, fmt.Errorf("line %d: a delivery needs \"payload\" or \"payload_b64\"", d.line)
+	}
 	out := Delivery{
 		N: s[slotN].Int(), AtMs: s[slotAt].Int(), Topic: s[slotTopic].Str, QoS: uint8(s[slotQoS].Int()),
 		Retain: s[slotRetain].Bool(), Dup: s[slotDup].Bool(), Payload: s[slotPayload].Str,

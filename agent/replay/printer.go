@@ -24,8 +24,8 @@ type printer struct {
 	silent bool
 }
 
-func newPrinter(o Options, uid string, out *bufio.Writer, lock *sync.Mutex) (*printer, error) {
-	p := &printer{uid: uid, lock: lock}
+func newPrinter(o Options, uid string, out *bufio.Writer, lock *sync.Mutex) (p *printer, err error) {
+	p = &printer{uid: uid, lock: lock}
 	switch {
 	case uid == exec.DeadSink:
 		p.write = deadWriter(o.Dead)
@@ -39,7 +39,7 @@ func newPrinter(o Options, uid string, out *bufio.Writer, lock *sync.Mutex) (*pr
 		if sink.Whole >= 0 {
 			return nil, fmt.Errorf("sink %s passes whole documents on, which have no columns; use -o jsonl, or a select step", uid)
 		}
-		p.write = csvWriter(sink.Columns, out)
+		p.write, err = csvWriter(sink.Columns, out)
 	case len(o.Graph.Sinks) > 1 && o.Sink == "":
 		p.write = func(r *pipeline.Result) error {
 			_, err := fmt.Fprintf(out, "{\"sink\":%q,\"seq\":%d,\"record\":%s}\n", uid, r.Seq, r.Payload)
@@ -51,7 +51,7 @@ func newPrinter(o Options, uid string, out *bufio.Writer, lock *sync.Mutex) (*pr
 			return out.WriteByte('\n')
 		}
 	}
-	return p, nil
+	return p, err
 }
 
 func sinkOf(g *plan.Graph, uid string) *plan.Sink {
@@ -73,20 +73,18 @@ func deadWriter(w io.Writer) func(*pipeline.Result) error {
 	}
 }
 
-func csvWriter(columns []codec.Column, out *bufio.Writer) func(*pipeline.Result) error {
+// csvWriter writes the header at once: a sink without results is a table without rows.
+func csvWriter(columns []codec.Column, out *bufio.Writer) (func(*pipeline.Result) error, error) {
 	w := csv.NewWriter(out)
 	header, row := make([]string, len(columns)), make([]string, len(columns))
 	for i, c := range columns {
 		header[i] = c.Name
 	}
-	first := true
+	if err := w.Write(header); err != nil {
+		return nil, fmt.Errorf("write header: %w", err)
+	}
+	w.Flush()
 	return func(r *pipeline.Result) error {
-		if first {
-			first = false
-			if err := w.Write(header); err != nil {
-				return err
-			}
-		}
 		var record map[string]json.RawMessage
 		if err := json.Unmarshal(r.Payload, &record); err != nil {
 			return fmt.Errorf("read back record %d: %w", r.Seq, err)
@@ -99,7 +97,7 @@ func csvWriter(columns []codec.Column, out *bufio.Writer) func(*pipeline.Result)
 		}
 		w.Flush()
 		return w.Error()
-	}
+	}, w.Error()
 }
 
 // csvText is a JSON value as a CSV cell: text without quotes, null empty, all else as written.

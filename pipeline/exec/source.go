@@ -29,7 +29,11 @@ type source struct {
 
 // SourceCounters are part of the ledger: received = tombstones + dead + rows.
 type SourceCounters struct {
-	Received, Tombstones, Dead, Rows, Stubs uint64
+	Received   uint64 `json:"received"`
+	Tombstones uint64 `json:"tombstones"`
+	Dead       uint64 `json:"dead"`
+	Rows       uint64 `json:"rows"`
+	Stubs      uint64 `json:"stubs"`
 }
 
 // sourceClock is the event time of a source: pure bookkeeping, see DESIGN.md "Idle sources".

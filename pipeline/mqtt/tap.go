@@ -103,19 +103,25 @@ func (t *tap) Read(b []byte) (int, error) {
 	defer t.reading.Unlock()
 	for len(t.rest) == 0 {
 		if err := t.packet(); err != nil {
-			t.reason.CompareAndSwap(nil, &err)
-			if errors.Is(err, ErrProtocol) {
-				t.session.counters.protocolErrors.Add(1)
-			}
-			if errors.Is(err, net.ErrClosed) {
-				err = errTapClosed
-			}
-			return 0, err
+			return 0, t.broken(err)
 		}
 	}
 	n := copy(b, t.rest)
 	t.rest = t.rest[n:]
 	return n, nil
+}
+
+// broken notes why reading ended and gives what paho may see of it. Apart from Read, where its parameter would cost an allocation
+// per message.
+func (t *tap) broken(err error) error {
+	t.reason.CompareAndSwap(nil, &err)
+	if errors.Is(err, ErrProtocol) {
+		t.session.counters.protocolErrors.Add(1)
+	}
+	if errors.Is(err, net.ErrClosed) {
+		return errTapClosed
+	}
+	return err
 }
 
 // packet takes one packet off the stream.

@@ -20,8 +20,9 @@ type Config struct {
 	Linger time.Duration
 	// MaxUnsynced bytes may wait for a commit; then Append blocks.
 	MaxUnsynced int
-	// Compress frames with zstd where that makes them smaller.
-	Compress bool
+	// Compress frames where that makes them smaller: with zstd, from FastBytes on with S2 (0: always zstd).
+	Compress  bool
+	FastBytes int
 	// TailBytes of durable records are kept in memory for readers at the tail.
 	TailBytes int
 	// SpareSegments is how many recycled segment files are kept for reuse; more are removed.
@@ -32,7 +33,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		SegmentBytes: 4 << 20, MaxBytes: 1 << 30, ReserveBytes: 64 << 20, Linger: 5 * time.Millisecond,
-		MaxUnsynced: 2 << 20, Compress: true, TailBytes: 1 << 20, SpareSegments: 4,
+		MaxUnsynced: 2 << 20, Compress: true, FastBytes: 48 << 10, TailBytes: 1 << 20, SpareSegments: 4,
 	}
 }
 
@@ -47,6 +48,7 @@ func (c Config) Validate() error {
 		{"reserve_bytes", c.ReserveBytes, 0, 1 << 44},
 		{"linger", int64(c.Linger), 0, int64(10 * time.Second)},
 		{"max_unsynced", int64(c.MaxUnsynced), 4 << 10, 1 << 30},
+		{"fast_bytes", int64(c.FastBytes), 0, 1 << 30},
 		{"tail_bytes", int64(c.TailBytes), 0, 1 << 30},
 		{"spare_segments", int64(c.SpareSegments), 0, 1 << 20},
 	} {

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"iter"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/weirstream/weir/pipeline"
@@ -21,7 +22,8 @@ const (
 	flagStart   = 1 << 2 // first sector of a segment in use; no records
 	flagFree    = 1 << 3 // first sector of a recycled segment; no records
 	flagLost    = 1 << 4 // stands for positions that will never have records
-	flagsKnown  = flagZstd | flagTrusted | flagStart | flagFree | flagLost
+	flagS2      = 1 << 5 // the body is one S2 block
+	flagsKnown  = flagZstd | flagTrusted | flagStart | flagFree | flagLost | flagS2
 
 	// frameAlign is where frames begin; pageBytes is what page cache and flash write at once.
 	frameAlign = 8
@@ -118,12 +120,20 @@ func unpack(dec *zstd.Decoder, h *header, body []byte) (raw []byte, err error) {
 		return nil, ErrCorrupt
 	}
 	raw = make([]byte, 0, h.rawBytes)
-	if h.flags&flagZstd == 0 {
+	switch h.flags & (flagZstd | flagS2) {
+	case 0:
 		raw = append(raw, body...)
-	} else if raw, err = dec.DecodeAll(body, raw); err != nil {
+	case flagZstd:
+		raw, err = dec.DecodeAll(body, raw)
+	case flagS2:
+		if n, lerr := s2.DecodedLen(body); lerr != nil || n != int(h.rawBytes) { // before it makes room for what a body claims
+			return nil, ErrCorrupt
+		}
+		raw, err = s2.Decode(raw[:h.rawBytes], body)
+	default:
 		return nil, ErrCorrupt
 	}
-	if len(raw) != int(h.rawBytes) {
+	if err != nil || len(raw) != int(h.rawBytes) {
 		return nil, ErrCorrupt
 	}
 	return raw, checkRecords(raw, h.count())

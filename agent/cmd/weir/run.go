@@ -13,7 +13,7 @@ import (
 )
 
 func runCommand(o *options) *cobra.Command {
-	var allowEmpty []string
+	var allowEmpty, acceptGap []string
 	var trustClock bool
 	c := &cobra.Command{
 		Use:   "run",
@@ -26,19 +26,23 @@ pipeline and ends with code 0. As a systemd service use Type=notify.`,
 			if err != nil {
 				return usageError{err}
 			}
+			if missing := cfg.MissingBrokers(); len(missing) > 0 {
+				return usageError{missing.Err()}
+			}
 			logger := newLogger(&cfg.Log)
 			for _, w := range cfg.Warnings {
 				logger.Warn("config", "what", w.String())
 			}
 			limitMemory()
-			allowed := map[string]bool{}
-			for _, name := range allowEmpty {
-				if _, err := pickPipeline(cfg, name); err != nil {
-					return usageError{fmt.Errorf("--allow-empty: %w", err)}
-				}
-				allowed[name] = true
+			empty, err := named(cfg, "--allow-empty", allowEmpty)
+			if err != nil {
+				return err
 			}
-			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: allowed, TrustClock: trustClock})
+			gap, err := named(cfg, "--accept-gap", acceptGap)
+			if err != nil {
+				return err
+			}
+			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock})
 			if err != nil {
 				return err
 			}
@@ -46,8 +50,21 @@ pipeline and ends with code 0. As a systemd service use Type=notify.`,
 		},
 	}
 	c.Flags().StringSliceVar(&allowEmpty, "allow-empty", nil, "pipelines that may start empty when none of their checkpoints is valid")
+	c.Flags().StringSliceVar(&acceptGap, "accept-gap", nil, "pipelines that may go on behind records that a full journal let go")
 	c.Flags().BoolVar(&trustClock, "trust-clock", false, "take the wall clock for right (where nothing tells that it is synchronised)")
 	return c
+}
+
+// named checks that a flag's values are pipelines of the config.
+func named(cfg *config.Config, flag string, names []string) (map[string]bool, error) {
+	set := map[string]bool{}
+	for _, name := range names {
+		if _, err := pickPipeline(cfg, name); err != nil {
+			return nil, usageError{fmt.Errorf("%s: %w", flag, err)}
+		}
+		set[name] = true
+	}
+	return set, nil
 }
 
 func newLogger(l *config.Log) *slog.Logger {

@@ -1,0 +1,208 @@
+package agent
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/disk"
+)
+
+func TestRestartStrategies(t *testing.T) {
+	type step struct {
+		at    time.Duration
+		wait  time.Duration
+		again bool
+	}
+	for _, c := range []struct {
+		name     string
+		strategy RestartStrategy
+		steps    []step
+	}{
+		{"none", RestartStrategy{Kind: "none"}, []step{{0, 0, false}}},
+		{"fixed-delay", RestartStrategy{Kind: "fixed-delay", Attempts: 2, Delay: time.Second},
+			[]step{{0, time.Second, true}, {5 * time.Second, time.Second, true}, {9 * time.Second, time.Second, false}}},
+		{"failure-rate", RestartStrategy{Kind: "failure-rate", FailuresMax: 2, Interval: time.Minute, Delay: time.Second},
+			[]step{{0, time.Second, true}, {50 * time.Second, time.Second, true}, {100 * time.Second, time.Second, true},
+				{105 * time.Second, 0, false}}},
+		{"exponential-delay", RestartStrategy{Kind: "exponential-delay", BackoffInitial: time.Second, BackoffMax: 3 * time.Second, BackoffMultiplier: 2, ResetAfter: time.Hour},
+			[]step{{0, time.Second, true}, {time.Second, 2 * time.Second, true}, {4 * time.Second, 3 * time.Second, true},
+				{8 * time.Second, 3 * time.Second, true}, {3 * time.Hour, time.Second, true}}},
+		{"exponential-delay with a limit", RestartStrategy{Kind: "exponential-delay", BackoffInitial: time.Second, BackoffMax: time.Minute, BackoffMultiplier: 2, ResetAfter: time.Hour, AttemptsMax: 1},
+			[]step{{0, time.Second, true}, {2 * time.Second, 0, false}}},
+	} {
+		h := &FailureHistory{}
+		for i, s := range c.steps {
+			wait, again := c.strategy.Next(h, s.at, 0.5)
+			if again != s.again || again && wait != s.wait {
+				t.Errorf("%s, failure %d: wait %s, again %v; want %s, %v", c.name, i, wait, again, s.wait, s.again)
+			}
+		}
+	}
+}
+
+func TestJitterStaysWithinItsShare(t *testing.T) {
+	s := RestartDefault()
+	for _, r := range []float64{0, 0.5, math.Nextafter(1, 0)} {
+		wait, _ := s.Next(&FailureHistory{}, 0, r)
+		if wait < 900*time.Millisecond || wait > 1100*time.Millisecond {
+			t.Errorf("random %v: %s", r, wait)
+		}
+	}
+}
+
+// TestRule19_FullJournalLetsGoOfTheOneThatStalls: not of one that goes on, and not before its time.
+func TestRule19_FullJournalLetsGoOfTheOneThatStalls(t *testing.T) {
+	stalled := Holder{Name: "stalled", Retained: 10, Stalled: 2 * time.Hour}
+	fresh := Holder{Name: "fresh", Retained: 10, Running: true, Stalled: time.Second}
+	ahead := Holder{Name: "ahead", Retained: 900, Stalled: 5 * time.Hour}
+	detach := Holder{Name: "detach", Retained: 10, Detach: true, Stalled: 2 * time.Minute}
+	for _, c := range []struct {
+		name    string
+		full    bool
+		holders []Holder
+		want    string
+	}{
+		{"journal has room", false, []Holder{stalled}, ""},
+		{"one stalls", true, []Holder{stalled, fresh, ahead}, "stalled"},
+		{"all go on", true, []Holder{fresh}, ""},
+		{"one that does not hold it is left alone", true, []Holder{fresh, ahead}, ""},
+		{"on_full: detach", true, []Holder{detach, fresh}, "detach"},
+	} {
+		if got := strings.Join(LetGo(c.full, c.holders, RetainFailedDefault), ","); got != c.want {
+			t.Errorf("%s: let go of %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestRule20_StoppedPipelineHoldsItsPosition like a failed one: stopping gives up no records.
+func TestRule20_StoppedPipelineHoldsItsPosition(t *testing.T) {
+	b := newBench(t, pipelineNamed("p", "log")+pipelineNamed("q", "log"))
+	b.start()
+	b.put(1, 50)
+	b.await("delivery", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 50 })
+	if err := b.agent.StopPipeline(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	b.put(51, 400)
+	b.await("the other goes on", func(s *api.Status) bool { return s.Pipelines[1].Position >= 400 })
+	held, ok := b.agent.journal.Stats().Holders[b.agent.holderName("p")]
+	if !ok || held > 50 {
+		t.Errorf("the stopped pipeline holds %d (%v), want at most 50", held, ok)
+	}
+	if err := b.agent.StartPipeline(t.Context(), "p"); err != nil {
+		t.Fatal(err)
+	}
+	b.await("both are there", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 400 })
+	b.halt()
+	b.wantIDs("p", [2]int{1, 400})
+	b.wantIDs("q", [2]int{1, 400})
+}
+
+func TestTickOnlyWhenDueAndOnce(t *testing.T) {
+	for _, c := range []struct {
+		due, now, last int64
+		want           bool
+	}{
+		{100, 99, 0, false},
+		{100, 100, 0, true},
+		{100, 150, 120, false}, // a pipeline that has not got to the last tick asks again
+		{pipeline.NoDeadline, math.MaxInt64 - 1, 0, false},
+	} {
+		if got := tickDue(c.due, c.now, c.last); got != c.want {
+			t.Errorf("due %d now %d last %d: %v", c.due, c.now, c.last, got)
+		}
+	}
+	if w := tickWait(pipeline.NoDeadline, 0); w != tickPollMax {
+		t.Errorf("nothing waits: %s", w)
+	}
+	if w := tickWait(50, 100); w != tickPollMin {
+		t.Errorf("overdue: %s", w)
+	}
+}
+
+func TestProgressTellsStuckFromWaiting(t *testing.T) {
+	start := time.Now()
+	late := start.Add(2 * stuckAfter)
+	for _, c := range []struct {
+		name       string
+		at, end    pipeline.Position
+		pushedBack bool
+		want       bool
+	}{
+		{"work and no move", 10, 20, false, true},
+		{"nothing to do", 20, 20, false, false},
+		{"a full sink holds it", 10, 20, true, false},
+		{"it moved", 11, 20, false, false},
+	} {
+		p := &progress{}
+		p.observe(10, 20, false, start)
+		if got := p.observe(c.at, c.end, c.pushedBack, late); got != c.want {
+			t.Errorf("%s: stuck %v", c.name, got)
+		}
+	}
+}
+
+func TestLedgerSumsAreChecked(t *testing.T) {
+	good := api.PipelineStatus{
+		Sources: []api.SourceLedger{{Name: "s", Received: 10, Rows: 7, Tombstones: 1, Dead: 2}},
+		Sinks:   []api.SinkLedger{{UID: "k", Emitted: 5, Confirmed: 3, Pending: 2}},
+	}
+	if ok, where := balance(&good); !ok {
+		t.Errorf("balanced ledger: %s", where)
+	}
+	bad := good
+	bad.Sources = []api.SourceLedger{{Name: "s", Received: 10, Rows: 7}}
+	if ok, where := balance(&bad); ok || !strings.Contains(where, "source s received 10 but accounts for 7") {
+		t.Errorf("a lost record is not seen: %v %q", ok, where)
+	}
+}
+
+func TestRegistryKeepsRetiresAndRefusesDamage(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *Registry {
+		t.Helper()
+		r, err := OpenRegistry(disk.OS, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := open()
+	if err := r.Adopt([]string{"a", "b"}); err != nil {
+		t.Fatal(err)
+	}
+	first := r.Pipelines["a"]
+	r = open()
+	if err := r.Adopt([]string{"a"}); err != nil || r.Pipelines["a"] != first || len(r.Retired) != 1 || r.Retired[0].Name != "b" {
+		t.Fatalf("%v %+v", err, r)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pipelines.json"), []byte("\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenRegistry(disk.OS, dir); err == nil || !strings.Contains(err.Error(), "restore it from a backup") {
+		t.Errorf("damaged registry: %v", err)
+	}
+}
+
+func TestLetGoRangeIsExact(t *testing.T) {
+	if l := lostBetween(nil, 50); l != nil {
+		t.Errorf("a new pipeline lost %v", l)
+	}
+}
+
+func TestClockStepsMoveNothing(t *testing.T) {
+	c := NewClock(pipeline.Stamp{Elapsed: 5e9, Wall: 1_900_000_000_000, Trusted: true}, 0, true)
+	s := c.Stamp()
+	if s.Elapsed < 5e9 || s.Elapsed > 6e9 {
+		t.Errorf("elapsed %d does not go on from the journal's 5e9", s.Elapsed)
+	}
+	if s.Trusted { // the journal once saw a later time: this clock is wrong
+		t.Error("a clock before the journal's last trusted time is trusted")
+	}
+}

@@ -1,0 +1,184 @@
+package cases
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/tests/rig"
+)
+
+// client is the MQTT client id of the agent under test.
+const client = "weir-cases"
+
+// site is an agent as a child process, with a scripted broker.
+type site struct {
+	t      *testing.T
+	dir    string // holds state/ and files/
+	body   string // the config's sources and pipelines
+	broker *rig.Broker
+	agent  *rig.Child
+}
+
+// newSite starts a broker; the config is body behind gateway, directories and the broker "local".
+func newSite(t *testing.T, body string) *site {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real processes; not in -short")
+	}
+	s := &site{t: t, dir: t.TempDir(), body: body}
+	s.newBroker()
+	t.Cleanup(func() {
+		if s.agent != nil {
+			s.agent.Kill()
+		}
+		if t.Failed() {
+			t.Logf("agent's log:\n%s", tail(s.log(), 5000))
+		}
+	})
+	return s
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// newBroker takes the place of the one before: it knows no session.
+func (s *site) newBroker() {
+	b, err := rig.NewBroker(rig.BrokerConfig{})
+	s.must(err)
+	s.broker = b
+	s.t.Cleanup(func() { b.Close() })
+}
+
+func (s *site) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) socket() string { return filepath.Join(s.dir, "s") }
+
+// start writes the config and starts the agent.
+func (s *site) start(args ...string) {
+	s.t.Helper()
+	config := `gateway: cases
+state_dir: ` + s.dir + `/state
+security: {allow_private: true, file_root: ` + s.dir + `/files}
+api: {socket: ` + s.socket() + `}
+brokers:
+  local: {url: "tcp://` + s.broker.Addr() + `", client_id: ` + client + `}
+` + s.body
+	file := filepath.Join(s.dir, "weir.yaml")
+	s.must(os.WriteFile(file, []byte(config), 0o644))
+	child, err := rig.StartChild(filepath.Join(s.dir, "agent.log"), nil, weir, append([]string{"run", "-c", file}, args...)...)
+	s.must(err)
+	s.agent = child
+}
+
+// startReady starts the agent and waits until it has subscribed and every pipeline runs.
+func (s *site) startReady() {
+	s.t.Helper()
+	s.start()
+	s.eventually("the agent is ready", func(st api.Status) bool {
+		for _, p := range st.Pipelines {
+			if p.State != "running" {
+				return false
+			}
+		}
+		return len(st.Sessions) > 0 && st.Sessions[0].State == "ready"
+	})
+}
+
+func (s *site) stop() {
+	s.t.Helper()
+	s.must(s.agent.Stop(30 * time.Second))
+}
+
+func (s *site) log() string {
+	b, _ := os.ReadFile(filepath.Join(s.dir, "agent.log"))
+	return string(b)
+}
+
+// eventually polls the agent's status.
+func (s *site) eventually(what string, done func(api.Status) bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 40*time.Second)
+	defer cancel()
+	c := api.Dial(s.socket())
+	var last api.Status
+	for ctx.Err() == nil {
+		st, err := c.Status(ctx)
+		if err == nil && done(st) {
+			return
+		}
+		if err == nil {
+			last = st
+		}
+		select {
+		case <-s.agent.Done():
+			s.t.Fatalf("waiting until %s, the agent ended", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	b, _ := json.Marshal(last)
+	s.t.Fatalf("in vain waited until %s: %s", what, b)
+}
+
+// settled waits until the broker has handed everything over and every result is delivered.
+func (s *site) settled() {
+	s.t.Helper()
+	s.eventually("everything is delivered", func(st api.Status) bool {
+		if i := s.broker.Session(client); !i.Connected || i.Queued+i.InFlight > 0 {
+			return false
+		}
+		for _, p := range st.Pipelines {
+			if p.State != "running" || p.Lag > 0 {
+				return false
+			}
+			for _, k := range p.Sinks {
+				if k.Pending > 0 || k.Error != "" {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// publish sends a message of a case.
+func (s *site) publish(l line) { s.broker.Publish(l.Topic, l.QoS, l.Retain, l.bytes()) }
+
+// sinkData reads the rows of a file sink, and demands a sequence without a hole.
+func (s *site) sinkData(name string) (rows []string) {
+	s.t.Helper()
+	b, err := os.ReadFile(filepath.Join(s.dir, "files", name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	s.must(err)
+	next := uint64(1)
+	for l := range bytes.Lines(b) {
+		var r struct {
+			Seq  uint64
+			Data json.RawMessage
+			Open *string
+		}
+		s.must(json.Unmarshal(l, &r))
+		if r.Open != nil {
+			continue
+		}
+		if r.Seq != next || r.Data == nil {
+			s.t.Fatalf("%s: line %s where sequence %d is next", name, strings.TrimSpace(string(l)), next)
+		}
+		next++
+		rows = append(rows, string(r.Data))
+	}
+	return rows
+}

@@ -1,0 +1,332 @@
+// Package docs holds the documentation to its word: links lead somewhere, configs are accepted, commands run and print what the
+// page says, every alarm line is explained, the units are valid.
+package docs
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/tests/rig"
+)
+
+const root = "../.."
+
+var weir string // the agent, built by TestMain
+
+func TestMain(m *testing.M) { os.Exit(build(m)) }
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir-docs-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	weir = filepath.Join(dir, "weir")
+	if out, err := exec.Command("go", "build", "-o", weir, root+"/agent/cmd/weir").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// pages are all Markdown files of the repository.
+func pages(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "run" || d.Name() == "bin"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".md"):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d pages: %v", len(files), err)
+	}
+	return files
+}
+
+// block is a fenced block: its info string and text.
+type block struct {
+	info, text string
+	line       int
+}
+
+func blocks(t *testing.T, page string) (list []block) {
+	t.Helper()
+	var b *block
+	for i, line := range strings.Split(read(t, page), "\n") {
+		switch info, fence := strings.CutPrefix(line, "```"); {
+		case fence && b == nil:
+			b = &block{info: info, line: i + 1}
+		case fence:
+			list = append(list, *b)
+			b = nil
+		case b != nil:
+			b.text += line + "\n"
+		}
+	}
+	if b != nil {
+		t.Errorf("%s:%d: block without end", page, b.line)
+	}
+	return list
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+)
+
+// anchor is GitHub's name of a heading.
+func anchor(text string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(text) {
+		switch {
+		case r == ' ':
+			b.WriteByte('-')
+		case r == '-' || r == '_' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func TestLinks(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			target, section, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %s leads nowhere", page, m[1])
+				continue
+			}
+			if section == "" {
+				continue
+			}
+			var anchors []string
+			for _, h := range heading.FindAllStringSubmatch(read(t, file), -1) {
+				anchors = append(anchors, anchor(h[1]))
+			}
+			if !slices.Contains(anchors, section) {
+				t.Errorf("%s: %s has no heading for %s", page, file, section)
+			}
+		}
+	}
+}
+
+// TestExamplesRun: a block `yaml NAME` is a whole config and is saved as NAME; a block `shell` runs; a block `output` behind it is the
+// beginning of what it printed.
+func TestExamplesRun(t *testing.T) {
+	ran := 0
+	for _, page := range pages(t) {
+		dir := t.TempDir()
+		for _, name := range []string{"tests", "configs"} {
+			target, err := filepath.Abs(filepath.Join(root, name))
+			if err == nil {
+				err = os.Symlink(target, filepath.Join(dir, name))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var printed []byte
+		for _, b := range blocks(t, page) {
+			where := fmt.Sprintf("%s:%d", page, b.line)
+			switch kind, name, _ := strings.Cut(b.info, " "); {
+			case kind == "yaml" && name != "":
+				if _, err := config.Parse(name, []byte(b.text)); err != nil {
+					t.Errorf("%s: %v", where, err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			case kind == "shell":
+				cmd := exec.Command("bash", "-euo", "pipefail", "-c", b.text)
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(weir)+":"+os.Getenv("PATH"))
+				var errors bytes.Buffer
+				cmd.Stderr = &errors
+				var err error
+				if printed, err = cmd.Output(); err != nil {
+					t.Errorf("%s: %v\n%s%s", where, err, printed, errors.Bytes())
+				}
+				ran++
+			case kind == "output":
+				if !bytes.HasPrefix(printed, []byte(b.text)) {
+					t.Errorf("%s: printed was\n%s", where, printed[:min(len(printed), len(b.text)+200)])
+				}
+			}
+		}
+	}
+	if ran < 3 {
+		t.Errorf("only %d shell blocks ran", ran)
+	}
+}
+
+var (
+	command = regexp.MustCompile(`(?m)^(?:\$ )?weir ([a-z]+)(?: ([a-z]+))?`)
+	quoted  = regexp.MustCompile("`weir ([a-z]+)(?: ([a-z]+))?")
+	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
+)
+
+// TestCommandsExist: what the pages tell people to type is there.
+func TestCommandsExist(t *testing.T) {
+	makefile := read(t, root+"/Makefile")
+	known := map[string]bool{}
+	check := func(page string, m []string) {
+		args := []string{m[1]}
+		if slices.Contains([]string{"pipeline", "checkpoint", "deadletter", "journal"}, m[1]) && m[2] != "" {
+			args = append(args, m[2])
+		}
+		key := strings.Join(args, " ")
+		if _, done := known[key]; !done {
+			out, err := exec.Command(weir, append(args, "--help")...).CombinedOutput()
+			known[key] = err == nil && bytes.Contains(out, []byte("weir "+key))
+		}
+		if !known[key] {
+			t.Errorf("%s: there is no command weir %s", page, key)
+		}
+	}
+	for _, page := range pages(t) {
+		for _, b := range blocks(t, page) {
+			for _, m := range command.FindAllStringSubmatch(b.text, -1) {
+				check(page, m)
+			}
+		}
+		text := read(t, page)
+		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
+			check(page, m)
+		}
+		for _, m := range target.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(makefile, "\n"+m[1]+":") {
+				t.Errorf("%s: there is no make %s", page, m[1])
+			}
+		}
+	}
+	if len(known) < 10 {
+		t.Errorf("only %d commands found", len(known))
+	}
+}
+
+// logLine finds messages of warnings and errors. Messages are constants (STYLE), so the list is complete.
+var logLine = regexp.MustCompile(`\.(?:Warn|Error)\(\s*("(?:[^"\\]|\\.)*")`)
+
+// TestEveryAlarmIsExplained: docs/operations.md tells what to do about each warning and error.
+func TestEveryAlarmIsExplained(t *testing.T) {
+	page := read(t, root+"/docs/operations.md")
+	found := 0
+	for _, folder := range []string{"agent", "pipeline", "store", "snapshot", "uplink"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
+				return err
+			}
+			for _, m := range logLine.FindAllStringSubmatch(read(t, path), -1) {
+				found++
+				if !strings.Contains(page, "| `"+strings.Trim(m[1], `"`)+"` |") {
+					t.Errorf("%s: docs/operations.md does not explain %s", path, m[1])
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 40 {
+		t.Errorf("only %d log lines found: the pattern is wrong", found)
+	}
+}
+
+// TestUnit: systemd takes the unit.
+func TestUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	unit := filepath.Join(t.TempDir(), "weir.service")
+	text := strings.ReplaceAll(read(t, root+"/configs/systemd/weir.service"), "/usr/local/bin/weir", weir)
+	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte("weir.service")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestMosquittoConf: mosquitto starts with it and complains of nothing.
+func TestMosquittoConf(t *testing.T) {
+	path, err := exec.LookPath("mosquitto")
+	if err != nil {
+		if path = "/usr/sbin/mosquitto"; !exists(path) {
+			t.Skip("mosquitto is not installed")
+		}
+	}
+	dir := t.TempDir()
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("listener 1883", "listener "+port, "/var/lib/mosquitto/", dir+"/").Replace(read(t, root+"/configs/mosquitto.conf"))
+	if os.Getuid() == 0 {
+		text += "user root\n" // else it changes to a user that may not write dir
+	}
+	file := filepath.Join(dir, "mosquitto.conf")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(dir, "log")
+	m, err := rig.StartChild(log, nil, path, "-c", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rig.WaitListening(addr, 10*time.Second); err != nil {
+		t.Errorf("%v\n%s", err, read(t, log))
+	}
+	if err := m.Stop(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"Error", "deprecated", "Unknown"} {
+		if strings.Contains(read(t, log), bad) {
+			t.Errorf("mosquitto says:\n%s", read(t, log))
+		}
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

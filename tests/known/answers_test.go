@@ -1,0 +1,57 @@
+package known
+
+// answer is a file of a set's folder expected/ and where the product gives it.
+type answer struct {
+	set, pipeline, sink string
+	file                string
+	kind                kind
+	// some: the file lists only some of the windows.
+	some bool
+}
+
+// kind says how rows are compared.
+type kind int
+
+const (
+	windows kind = iota // each window once
+	late                // the last revision of each window, and how many there were
+	dropped             // the rows that came too late, in the order of arrival
+	values              // the rows that a deadband passes, in the order of arrival
+	sorted              // the same in event order, where rows of different keys share an instant
+	alarms              // transitions, in order
+)
+
+var answers = []answer{
+	{set: "nab-traffic", pipeline: "complete", sink: "s-5m", file: "tumbling_5m", kind: windows},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-15m", file: "tumbling_15m", kind: windows},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-deadband-arrival", file: "deadband_0.5_arrival_order", kind: values},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-deadband-event", file: "deadband_0.5_event_order", kind: sorted},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-slow", file: "alert_speed_low_lt40_gt50_event_order", kind: alarms},
+	{set: "nab-traffic", pipeline: "late", sink: "s-5m", file: "late_5m_D10m_L0_windows", kind: late},
+	{set: "nab-traffic", pipeline: "late", sink: "d-5m", file: "late_5m_D10m_L0_dropped", kind: dropped},
+	{set: "nab-traffic", pipeline: "late", sink: "s-15m", file: "late_15m_D10m_L0_windows", kind: late},
+	{set: "nab-traffic", pipeline: "late", sink: "d-15m", file: "late_15m_D10m_L0_dropped", kind: dropped},
+	{set: "nab-traffic", pipeline: "late", sink: "s-15m-30m", file: "late_15m_D10m_L30m_windows", kind: late},
+	{set: "nab-traffic", pipeline: "late", sink: "d-15m-30m", file: "late_15m_D10m_L30m_dropped", kind: dropped},
+
+	{set: "nab-machine-temp", pipeline: "complete", sink: "s-5m", file: "tumbling_5m", kind: windows},
+	{set: "nab-machine-temp", pipeline: "complete", sink: "s-1h", file: "tumbling_1h", kind: windows},
+	{set: "nab-machine-temp", pipeline: "complete", sink: "s-1d", file: "tumbling_1d", kind: windows},
+	{set: "nab-machine-temp", pipeline: "complete", sink: "s-moved", file: "deadband_0.5", kind: values},
+	{set: "nab-machine-temp", pipeline: "complete", sink: "s-hot", file: "alert_high_gt100_lt95", kind: alarms},
+	{set: "nab-machine-temp", pipeline: "complete", sink: "s-cold", file: "alert_low_lt60_gt65", kind: alarms},
+	{set: "nab-machine-temp", pipeline: "d0", sink: "s-5m", file: "late_5m_D0_L0_windows", kind: late, some: true},
+	{set: "nab-machine-temp", pipeline: "d0", sink: "d-5m", file: "late_5m_D0_L0_dropped", kind: dropped},
+	{set: "nab-machine-temp", pipeline: "d0", sink: "s-5m-30m", file: "late_5m_D0_L30m_windows", kind: late, some: true},
+	{set: "nab-machine-temp", pipeline: "d0", sink: "d-5m-30m", file: "late_5m_D0_L30m_dropped", kind: dropped},
+	{set: "nab-machine-temp", pipeline: "d0", sink: "s-1h", file: "late_1h_D0_L0_windows", kind: late, some: true},
+	{set: "nab-machine-temp", pipeline: "d0", sink: "d-1h", file: "late_1h_D0_L0_dropped", kind: dropped},
+	{set: "nab-machine-temp", pipeline: "d30m", sink: "s-5m", file: "late_5m_D30m_L0_windows", kind: late, some: true},
+	{set: "nab-machine-temp", pipeline: "d30m", sink: "d-5m", file: "late_5m_D30m_L0_dropped", kind: dropped},
+	{set: "nab-machine-temp", pipeline: "d60m", sink: "s-5m", file: "late_5m_D60m_L0_windows", kind: late, some: true},
+	{set: "nab-machine-temp", pipeline: "d60m", sink: "d-5m", file: "late_5m_D60m_L0_dropped", kind: dropped},
+
+	{set: "nab-keystroke-gaps", pipeline: "keys", sink: "s-1h", file: "tumbling_1h", kind: windows},
+	{set: "nab-keystroke-gaps", pipeline: "keys", sink: "s-moved", file: "deadband_0.5", kind: values},
+	{set: "nab-keystroke-gaps", pipeline: "keys", sink: "s-long", file: "alert_high_gt5_lt4", kind: alarms},
+}

@@ -1,0 +1,128 @@
+package known
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// compare tells the first difference, "" when there is none.
+func compare(a answer, got, want []row) string {
+	switch a.kind {
+	case windows:
+		return each(got, want, sameWindow)
+	case late:
+		return compareLate(got, want, a.some)
+	case dropped:
+		return each(got, want, func(g, w row) bool { return sameValue(g, w) && startOf(a, g) == w["window_start_ms"] })
+	case values:
+		return each(got, want, sameValue)
+	case sorted:
+		return each(inOrder(got, "ts"), inOrder(want, "ts_ms"), sameValue)
+	}
+	return each(got, want, func(g, w row) bool {
+		return g["key"] == w["key"] && g["time"] == w["ts_ms"] && g["transition"] == w["transition"] && equalNumber(g["value"], w["v"])
+	})
+}
+
+// each compares in order.
+func each(got, want []row, same func(got, want row) bool) string {
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d rows, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if !same(got[i], want[i]) {
+			return fmt.Sprintf("row %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+	return ""
+}
+
+func sameWindow(g, w row) bool {
+	return g["window_start"] == w["window_start_ms"] && g["window_end"] == w["window_end_ms"] && g["key"] == w["key"] && g["count"] == w["count"] &&
+		equalNumber(g["min"], w["min"]) && equalNumber(g["max"], w["max"]) && near(g["sum"], w["sum"]) && near(g["avg"], w["avg"])
+}
+
+func sameValue(g, w row) bool {
+	return g["key"] == w["key"] && g["ts"] == w["ts_ms"] && equalNumber(g["v"], w["v"])
+}
+
+// compareLate: the last revision of a window is its final content, revisions count from 0 without a hole, and there are as many as the
+// answer says the window fired.
+func compareLate(got, want []row, some bool) string {
+	last := map[string]row{}
+	for _, g := range got {
+		id := g["window_start"] + " " + g["key"]
+		revision := 0
+		if before, again := last[id]; again {
+			revision, _ = strconv.Atoi(before["revision"])
+			revision++
+		}
+		if g["revision"] != strconv.Itoa(revision) {
+			return fmt.Sprintf("window %s has revision %s, want %d", id, g["revision"], revision)
+		}
+		last[id] = g
+	}
+	if !some && len(last) != len(want) {
+		return fmt.Sprintf("%d windows, want %d", len(last), len(want))
+	}
+	for _, w := range want {
+		g := last[w["window_start_ms"]+" "+w["key"]]
+		if !sameWindow(g, w) {
+			return fmt.Sprintf("window is %v, want %v", g, w)
+		}
+		if revision, _ := strconv.Atoi(g["revision"]); strconv.Itoa(revision+1) != w["emissions"] {
+			return fmt.Sprintf("window %v has last revision %d, want %s firings", w, revision, w["emissions"])
+		}
+	}
+	return ""
+}
+
+// sizes of the windows whose late rows are listed, in ms.
+var sizes = map[string]int64{"d-5m": 300_000, "d-5m-30m": 300_000, "d-15m": 900_000, "d-15m-30m": 900_000, "d-1h": 3_600_000}
+
+// startOf is the start of the window that a late row missed; a late row is the row that came in.
+func startOf(a answer, g row) string {
+	ts, _ := strconv.ParseInt(g["ts"], 10, 64)
+	size := sizes[a.sink]
+	return strconv.FormatInt(ts-((ts%size)+size)%size, 10)
+}
+
+// inOrder sorts by time and key.
+func inOrder(rows []row, time string) []row {
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(a[time], b[time]), cmp.Compare(a["key"], b["key"])) })
+	return rows
+}
+
+// TestCompareFindsDifferences: a comparison that finds nothing is none.
+func TestCompareFindsDifferences(t *testing.T) {
+	w := row{"window_start_ms": "0", "window_end_ms": "300000", "key": "a", "count": "2", "min": "1.0", "max": "2.0", "sum": "3.0", "avg": "1.5", "emissions": "2"}
+	good := func() []row {
+		r := row{"window_start": "0", "window_end": "300000", "key": "a", "count": "2", "min": "1", "max": "2", "sum": "3", "avg": "1.5", "revision": "0"}
+		again := row{}
+		for k, v := range r {
+			again[k] = v
+		}
+		again["revision"] = "1"
+		return []row{r, again}
+	}
+	if problem := compareLate(good(), []row{w}, false); problem != "" {
+		t.Fatal(problem)
+	}
+	for name, break_ := range map[string]func([]row) []row{
+		"lost revision": func(r []row) []row { return r[1:] },
+		"repeated":      func(r []row) []row { return append(r, r[1]) },
+		"fired once":    func(r []row) []row { return r[:1] },
+		"sum":           func(r []row) []row { r[1]["sum"] = "3.00000001"; return r },
+		"min":           func(r []row) []row { r[1]["min"] = "1.0000000001"; return r },
+		"missing":       func([]row) []row { return nil },
+		"one too many":  func(r []row) []row { return append(r, row{"window_start": "300000", "key": "a", "revision": "0"}) },
+	} {
+		if compareLate(break_(good()), []row{w}, false) == "" {
+			t.Errorf("%s is not found", name)
+		}
+	}
+}
