@@ -39,16 +39,19 @@ func TestStreamsAreEqual(t *testing.T) {
 	})
 }
 
-// TestPlantedLostStateIsFound: a source whose event time is not restored, or a step whose state is not, must show.
-func TestPlantedLostStateIsFound(t *testing.T) {
-	for name, hide := range map[string]func(uid string) bool{
-		"watermark not restored": func(uid string) bool { return strings.HasPrefix(uid, "$source/") },
-		"state not restored":     func(uid string) bool { return !strings.HasPrefix(uid, "$source/") },
+// TestPlantedFaultsAreFound: a source whose event time is not restored, a step whose state is not, a forgotten abort must show.
+func TestPlantedFaultsAreFound(t *testing.T) {
+	source := func(uid string) bool { return strings.HasPrefix(uid, "$source/") }
+	step := func(uid string) bool { return !source(uid) }
+	for name, keep := range map[string]func() keeper{
+		"watermark not restored":     func() keeper { return &memoryKeeper{hide: source} },
+		"state not restored":         func() keeper { return &memoryKeeper{hide: step} },
+		"changes of an abort forgot": func() keeper { return &memoryKeeper{forget: true} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range 400 {
 				d := rapid.Custom(draw).Example(seed)
-				if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, &memoryKeeper{hide: hide}); wrong != "" {
+				if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, keep()); wrong != "" {
 					t.Logf("found with example %d: %s", seed, wrong)
 					return
 				}

@@ -32,7 +32,8 @@ func (c *saved) Position() pipeline.Position { return c.position }
 
 // memoryKeeper commits checkpoints in the goroutine of the task that delivers last. mu guards everything.
 type memoryKeeper struct {
-	hide func(uid string) bool // planted: tables that are not saved; nil: none
+	hide   func(uid string) bool // planted: tables that are not saved; nil: none
+	forget bool                  // planted: the changes of an aborted checkpoint are not merged back (RULES 15)
 
 	mu    sync.Mutex
 	p     *exec.Pipeline
@@ -90,7 +91,11 @@ func (k *memoryKeeper) deliver(s pipeline.TaskSnapshot) {
 	for _, snap := range k.open {
 		next.sinks = append(next.sinks, snap.Sinks...)
 		for _, part := range snap.Parts {
-			if failed {
+			switch {
+			case failed && k.forget:
+				part.Frozen.Commit()
+				continue
+			case failed:
 				part.Frozen.Abort()
 				continue
 			}
