@@ -1,7 +1,9 @@
 package crash
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -110,4 +112,28 @@ func damageLast(t *testing.T, dir string) bool {
 		t.Fatal(err)
 	}
 	return true
+}
+
+// TestReleaseBuildHasNoFaults: nothing in it reads the variables that plant them.
+func TestReleaseBuildHasNoFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the agent; not in -short")
+	}
+	file := filepath.Join(t.TempDir(), "weir")
+	cmd := exec.Command("go", "build", "-o", file, "github.com/weirstream/weir/agent/cmd/weir")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build weir: %v\n%s", err, out)
+	}
+	for build, want := range map[string]bool{file: false, binary: true} {
+		b, err := os.ReadFile(build)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"WEIR_FAULT", "WEIR_ABORT_EVERY"} {
+			if got := bytes.Contains(b, []byte(name)); got != want {
+				t.Errorf("%s reads %s: %v, want %v", build, name, got, want)
+			}
+		}
+	}
 }
