@@ -25,7 +25,7 @@ type scenario struct {
 // runScenario publishes numbered messages while agent, line and broker fail, and compares at the end.
 func runScenario(t *testing.T, seed uint64, sc scenario, f faults) string {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	b := newBroker(t, rig.BrokerConfig{IDs: sc.ids, Window: sc.window})
+	b := newBroker(t, rig.BrokerConfig{IDs: sc.ids, Window: sc.window, ResendWindow: int(seed % 4)})
 	c := testConfig("mqtt://"+b.Addr(), sc.qos)
 	j := newMemJournal()
 	a := startAgent(t, j, c, f)
@@ -110,6 +110,7 @@ func TestRandomScenariosFindFaults(t *testing.T) {
 		{"acknowledge before the commit", 1, rig.SequentialIDs, faults{ackEarly: true}},
 		{"packet id alone", 1, rig.LowestFreeIDs, faults{idAlone: true}},
 		{"no release", 2, rig.LowestFreeIDs, faults{idAlone: true, noRelease: true}},
+		{"one round of the sweep", 2, rig.SequentialIDs, faults{sweepOnce: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 20; seed++ {

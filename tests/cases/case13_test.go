@@ -40,7 +40,7 @@ const phase13 = 100 // messages between two checkpoints
 // publish13 sends messages of a phase; one of each five keys every 100 ms of event time.
 func publish13(s *site, phase int) {
 	for i := phase * phase13; i < (phase+1)*phase13; i++ {
-		s.broker.Publish(fmt.Sprintf("k/%d", i%5), 1, false, fmt.Appendf(nil, `{"ts":%d,"v":%d}`, 1767225600000+i*100, i))
+		s.broker.Publish(fmt.Sprintf("k/%d", i%5), 1, false, fmt.Appendf(nil, `{"ts":%d,"v":%d}`, int64(1767225600000+int64(i)*100), i))
 	}
 	s.handled()
 }

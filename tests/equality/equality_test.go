@@ -1,0 +1,62 @@
+package equality
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+// drawn is one case.
+type drawn struct {
+	text    string
+	entries []pipeline.Entry
+	all     streams
+	lives   []life
+}
+
+func (d *drawn) graph(t fatal) func() *plan.Graph {
+	return func() *plan.Graph { return compile(t, d.text) }
+}
+
+func draw(t *rapid.T) *drawn {
+	d := &drawn{text: drawConfig(t), entries: drawJournal(t)}
+	d.all = undisturbed(t, compile(t, d.text), d.entries)
+	d.lives = drawLives(t, len(d.entries))
+	return d
+}
+
+// TestStreamsAreEqual: checkpoints in memory, so that thousands of pipelines are tried.
+func TestStreamsAreEqual(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, &memoryKeeper{}); wrong != "" {
+			t.Fatalf("%s\n%s", wrong, d.text)
+		}
+	})
+}
+
+// TestPlantedFaultsAreFound: a source whose event time is not restored, a step whose state is not, a forgotten abort must show.
+func TestPlantedFaultsAreFound(t *testing.T) {
+	source := func(uid string) bool { return strings.HasPrefix(uid, "$source/") }
+	step := func(uid string) bool { return !source(uid) }
+	for name, keep := range map[string]func() keeper{
+		"watermark not restored":     func() keeper { return &memoryKeeper{hide: source} },
+		"state not restored":         func() keeper { return &memoryKeeper{hide: step} },
+		"changes of an abort forgot": func() keeper { return &memoryKeeper{forget: true} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range 400 {
+				d := rapid.Custom(draw).Example(seed)
+				if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, keep()); wrong != "" {
+					t.Logf("found with example %d: %s", seed, wrong)
+					return
+				}
+			}
+			t.Fatal("not found")
+		})
+	}
+}
