@@ -96,11 +96,11 @@ type stage struct {
 	dir       string
 	env       []string
 	broker    *rig.Mosquitto
-	proxy     *proxy
+	proxy     *rig.Proxy
 	agent     *rig.Child
 	receiver  *rig.Child
 	recvAddr  string
-	publisher *publisher
+	publisher *rig.Publisher
 	random    *rand.Rand
 	kills     int // all of them
 	starts    int // again, while the agent starts
@@ -142,19 +142,19 @@ func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 	st.broker, err = rig.StartMosquitto(brokerDir, "")
 	st.must(err)
 	t.Cleanup(st.broker.Kill)
-	st.proxy, err = startProxy(st.broker.Addr)
+	st.proxy, err = rig.NewProxy(st.broker.Addr)
 	st.must(err)
-	t.Cleanup(st.proxy.close)
+	t.Cleanup(func() { st.proxy.Close() })
 	st.recvAddr, err = rig.FreeAddr()
 	st.must(err)
 	st.startReceiver()
 	t.Cleanup(func() { st.receiver.Kill() })
-	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(fill(s.config, st.dir, st.proxy.addr(), st.recvAddr, s.qos)), 0o644))
+	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(fill(s.config, st.dir, st.proxy.Addr(), st.recvAddr, s.qos)), 0o644))
 	st.startAgent()
 	t.Cleanup(func() { st.agent.Kill() })
 	st.waitReady()
-	st.publisher = newPublisher(st.broker.Addr, s.qos, 100)
-	st.must(st.publisher.connect())
+	st.publisher = rig.NewPublisher(rig.PublisherConfig{Addr: st.broker.Addr, ClientID: "crash-publisher", QoS: s.qos, Window: 100})
+	t.Cleanup(st.publisher.Close)
 	return st
 }
 
@@ -219,9 +219,8 @@ func (st *stage) publishAll(s *scenario) {
 			strikes = strikes[1:]
 		}
 		payload, _ := json.Marshal(messageOf(n))
-		st.must(st.publisher.publish(topicOf(n), payload))
+		st.publish(topicOf(n), payload)
 		if n%50 == 0 {
-			st.publisher.flush()
 			if ahead := time.Duration(n)*time.Second/time.Duration(s.rate) - time.Since(start); ahead > 0 {
 				time.Sleep(ahead)
 			}
@@ -230,9 +229,21 @@ func (st *stage) publishAll(s *scenario) {
 	for i, topic := range []string{"t/a/flush", "t/b/flush"} { // closes every window
 		m := message{ID: s.messages + i, K: "flush", TS: baseMs + 3_600_000, V: 0}
 		payload, _ := json.Marshal(m)
-		st.must(st.publisher.publish(topic, payload))
+		st.publish(topic, payload)
 	}
-	st.must(st.publisher.settle())
+	st.settle()
+}
+
+func (st *stage) publish(topic string, payload []byte) {
+	st.t.Helper()
+	st.must(st.publisher.Publish(st.t.Context(), topic, false, payload))
+}
+
+// settle waits until the broker has acknowledged everything. It comes before the broker restarts: what a publisher sends again on its
+// own is a new message at QoS 1, and none of the agent's doing.
+func (st *stage) settle() {
+	st.t.Helper()
+	st.must(st.publisher.Flush(st.t.Context()))
 }
 
 type strike struct {
@@ -249,11 +260,10 @@ func (st *stage) plan(s *scenario) (all []strike) {
 		}
 	}
 	add(s.kills, func() { st.killAgent(s) })
-	add(s.resets, st.proxy.reset)
+	add(s.resets, func() { st.proxy.Reset() })
 	add(s.brokerRestarts, func() {
-		st.must(st.publisher.settle())
+		st.settle()
 		st.must(st.broker.Restart())
-		st.must(st.publisher.connect())
 	})
 	add(s.receiverRestarts, func() {
 		st.receiver.Kill()
