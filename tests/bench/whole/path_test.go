@@ -138,7 +138,7 @@ func runWeir(t *testing.T) (p passed, idleMiB float64) {
 	// The tail: windows, checkpoint, delivery.
 	await(t, dir, func(s *api.Status) bool {
 		p := &s.Pipelines[0]
-		return p.Lag == 0 && p.Checkpoint.Position >= s.Journal.Last && p.Sinks[0].Confirmed == p.Sinks[0].Emitted
+		return p.Lag == 0 && p.Checkpoint.Position >= pathMessages && p.Sinks[0].Confirmed == p.Sinks[0].Emitted
 	})
 	p.cpu = cpuOf(t, agent.PID()) - before
 	p.peakMiB = residentMiB(t, agent.PID(), "VmHWM")
