@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -80,7 +81,11 @@ func (a *Agent) open() (err error) {
 	if a.registry, err = OpenRegistry(disk.OS, dir); err != nil {
 		return err
 	}
-	a.registry.Gateway = a.gateway()
+	name, err := gatewayName(a.config.Gateway.Value, a.registry.Gateway, os.ReadFile)
+	if err != nil {
+		return err
+	}
+	a.registry.SetGateway(name)
 	var names []string
 	for _, p := range a.config.Pipelines {
 		names = append(names, p.Name.Value)
@@ -323,12 +328,7 @@ func (a *Agent) Close() error {
 
 func (a *Agent) pipelinesDir() string { return filepath.Join(a.config.StateDir.Value, "pipelines") }
 
-func (a *Agent) gateway() string {
-	if a.config.Gateway.Value != "" {
-		return a.config.Gateway.Value
-	}
-	return a.registry.Gateway
-}
+func (a *Agent) gateway() string { return a.registry.Gateway }
 
 // incarnation is the fencing token of this unit; restores on other hardware and upgrades raise it.
 func (a *Agent) incarnation() outbox.Incarnation { return outbox.Incarnation{Major: 1} }

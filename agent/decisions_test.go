@@ -48,7 +48,7 @@ func TestRestartStrategies(t *testing.T) {
 }
 
 func TestJitterStaysWithinItsShare(t *testing.T) {
-	s := RestartDefault()
+	s := RestartStrategy{Kind: "exponential-delay", BackoffInitial: time.Second, BackoffMax: time.Minute, BackoffMultiplier: 1.5, Jitter: 0.1}
 	for _, r := range []float64{0, 0.5, math.Nextafter(1, 0)} {
 		wait, _ := s.Next(&FailureHistory{}, 0, r)
 		if wait < 900*time.Millisecond || wait > 1100*time.Millisecond {

@@ -17,6 +17,7 @@ import (
 // name gets a new UUID and never inherits state. File state_dir/pipelines.json, replaced atomically.
 type Registry struct {
 	fs        disk.FS
+	renamed   bool // the gateway's name is not written yet
 	file      string
 	Gateway   string            `json:"gateway"`
 	Pipelines map[string]string `json:"pipelines"`
@@ -50,9 +51,15 @@ func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 	return r, nil
 }
 
+// SetGateway takes the gateway's name; Adopt writes it.
+func (r *Registry) SetGateway(name string) {
+	r.renamed = r.renamed || r.Gateway != name
+	r.Gateway = name
+}
+
 // Adopt gives each name of the config its UUID, retires names that are gone, and writes the file when something changed. Durable on return.
 func (r *Registry) Adopt(names []string) error {
-	changed := false
+	changed := r.renamed
 	wanted := map[string]bool{}
 	for _, n := range names {
 		wanted[n] = true

@@ -24,14 +24,6 @@ type RestartStrategy struct {
 	AttemptsMax       int           // exponential-delay: 0 = without limit
 }
 
-// RestartDefault is exponential-delay with Flink's defaults.
-func RestartDefault() RestartStrategy {
-	return RestartStrategy{
-		Kind: "exponential-delay", BackoffInitial: time.Second, BackoffMax: time.Minute, BackoffMultiplier: 1.5,
-		ResetAfter: time.Hour, Jitter: 0.1,
-	}
-}
-
 // FailureHistory is what a strategy has to know of the past of a pipeline. The supervisor's goroutine owns it.
 type FailureHistory struct {
 	Failures []time.Duration // monotonic times of the failures, oldest first; bounded by the strategy
