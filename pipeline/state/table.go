@@ -33,6 +33,8 @@ type Table struct {
 	loaded    []int64  // stamps not yet in ages
 	unstamped []uint32 // entries loaded from a table without TTL
 
+	large *large // not nil: the entries lie there, and of the fields above only mu, spec, layout and those of frozen are in use
+
 	untracked bool // changes are in no checkpoint
 	forget    bool // planted fault: an abort gives nothing back
 }
@@ -61,6 +63,9 @@ func (t *Table) Unlock()    { t.mu.Unlock() }
 // Len is the number of entries (of a Map table: of subkeys) that have not expired. It does not depend on when the
 // memory of expired ones is reclaimed.
 func (t *Table) Len() int {
+	if t.large != nil {
+		return t.large.len()
+	}
 	t.seal()
 	return t.live
 }
@@ -95,6 +100,9 @@ func (t *Table) Get(key []byte) ([]byte, bool) { return t.GetSub(key, nil) }
 
 // GetSub is Get for one subkey of a Map table.
 func (t *Table) GetSub(key, sub []byte) ([]byte, bool) {
+	if t.large != nil {
+		return t.large.get(key, sub)
+	}
 	id := t.find(hashOf(key, sub), key, sub)
 	if id == 0 {
 		return nil, false
@@ -109,6 +117,9 @@ func (t *Table) GetSub(key, sub []byte) ([]byte, bool) {
 // At gives read-only views of the key and value of an entry, valid until the next mutating call; nil when the entry is
 // no longer there.
 func (t *Table) At(ref Ref) (key, val []byte) {
+	if t.large != nil {
+		panic("BUG: a large table has no entry numbers")
+	}
 	if ref == 0 || uint32(ref) > t.index.last {
 		return nil, nil
 	}
@@ -145,12 +156,19 @@ func (t *Table) Upsert(key []byte, size int) (val []byte, created bool, err erro
 
 // UpsertRef is Upsert that also tells the entry's number, for At.
 func (t *Table) UpsertRef(key []byte, size int) (val []byte, ref Ref, created bool, err error) {
+	if t.large != nil {
+		panic("BUG: a large table has no entry numbers")
+	}
 	val, id, created, err := t.upsert(key, nil, size, true)
 	return val, Ref(id), created, err
 }
 
 // upsert does not clear what lies behind the kept part when keep is false: the caller overwrites all of it.
 func (t *Table) upsert(key, sub []byte, size int, keep bool) (val []byte, id uint32, created bool, err error) {
+	if t.large != nil {
+		val, created, err = t.large.upsert(key, sub, size, keep)
+		return val, 0, created, err
+	}
 	t.wantSub(sub)
 	t.maintain()
 	hash := hashOf(key, sub)
@@ -219,7 +237,10 @@ func (t *Table) resize(e *entry, rec []byte, size int, keep bool) []byte {
 
 // Delete removes a key (of a Map table: with all its subkeys) and tells whether it was there.
 func (t *Table) Delete(key []byte) bool {
-	if t.groups != nil {
+	switch {
+	case t.large != nil && t.spec.Kind == Map:
+		return t.large.deleteGroup(key)
+	case t.groups != nil:
 		return t.deleteGroup(key)
 	}
 	return t.DeleteSub(key, nil)
@@ -228,6 +249,9 @@ func (t *Table) Delete(key []byte) bool {
 // DeleteSub removes one subkey of a Map table and tells whether it was there.
 func (t *Table) DeleteSub(key, sub []byte) bool {
 	t.wantSub(sub)
+	if t.large != nil {
+		return t.large.deleteSub(key, sub)
+	}
 	t.maintain()
 	id := t.find(hashOf(key, sub), key, sub)
 	if id == 0 {
@@ -276,6 +300,10 @@ func (t *Table) kill(id uint32) {
 
 // Range calls f for every live entry in no particular order, until f returns false. f must not change the table.
 func (t *Table) Range(f func(key, sub, val []byte) bool) {
+	if t.large != nil {
+		t.large.rangeAll(f)
+		return
+	}
 	for id := uint32(1); id <= t.index.last; id++ {
 		e := t.index.entry(id)
 		if e.ref == 0 {
