@@ -78,6 +78,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 		ID: m.LastID, Position: uint64(m.LastPosition), AgeSeconds: m.LastGoodAge(time.Now()).Seconds(), Bytes: int64(m.LastBytes),
 		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow),
 	}
+	p.Large = a.stateStatus()
 	ledger := a.engine.Ledger()
 	for _, s := range ledger.Sources {
 		p.Sources = append(p.Sources, api.SourceLedger{

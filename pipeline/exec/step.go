@@ -20,6 +20,7 @@ type step struct {
 	out      *pipeline.Out
 	outputs  []edge // one per port, refilled per batch
 	tables   []*state.Table
+	newTable func(uid string, spec state.Spec) *state.Table // nil: in memory
 	counters *state.Table
 	saved    pipeline.Counters
 	heads    []int
@@ -48,6 +49,10 @@ func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
 func (s *step) run(ticks []pipeline.Tick) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
+			if failed, ok := r.(*state.BackingError); ok { // the store beneath failed: no fault of the operator or the row
+				err = fmt.Errorf("step %s, position %d: %w", s.uid, s.out.At.Pos, failed)
+				return
+			}
 			err = fmt.Errorf("step %s: operator panic at position %d: %v\n%s", s.uid, s.out.At.Pos, r, debug.Stack())
 		}
 	}()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -23,6 +24,9 @@ type DB struct {
 	pebble  *pebble.DB
 	dir     string // "": in memory
 	damaged atomic.Bool
+
+	mu   sync.Mutex
+	open map[*snapshot]bool // not closed yet
 }
 
 var _ state.Backing = (*DB)(nil)
@@ -44,7 +48,7 @@ func open(o Options, files vfs.FS) (*DB, error) {
 	if err := files.RemoveAll(o.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("clear %s: %w", o.Dir, err)
 	}
-	d := &DB{}
+	d := &DB{open: map[*snapshot]bool{}}
 	if files == vfs.Default {
 		d.dir = o.Dir
 	}
@@ -99,7 +103,13 @@ func (d *DB) Iter(lower, upper []byte) (state.Iter, error) {
 }
 
 // Snapshot implements state.Backing.
-func (d *DB) Snapshot() state.Snapshot { return &snapshot{d: d, s: d.pebble.NewSnapshot()} }
+func (d *DB) Snapshot() state.Snapshot {
+	s := &snapshot{d: d, s: d.pebble.NewSnapshot()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open[s] = true
+	return s
+}
 
 // Metrics implements what the agent tells of a store.
 func (d *DB) Metrics() Metrics {
@@ -111,10 +121,17 @@ func (d *DB) Metrics() Metrics {
 	}
 }
 
-// Close waits for flushes and compactions that run. The files are removed, but for a damaged store: its directory is renamed, in
+// Close waits for flushes and compactions that run, and closes snapshots that a checkpoint left open when its pipeline failed. The files are removed, but for a damaged store: its directory is renamed, in
 // place of the one that was set aside before.
 func (d *DB) Close() error {
-	err := d.pebble.Close()
+	d.mu.Lock()
+	var err error
+	for s := range d.open {
+		err = errors.Join(err, s.s.Close())
+	}
+	clear(d.open)
+	d.mu.Unlock()
+	err = errors.Join(err, d.pebble.Close())
 	if d.dir == "" {
 		return err
 	}
@@ -159,7 +176,16 @@ func (s *snapshot) Iter(lower, upper []byte) (state.Iter, error) {
 	return &iter{d: s.d, it: it}, nil
 }
 
-func (s *snapshot) Close() error { return s.s.Close() }
+// Close is harmless when it is repeated, or comes after that of the DB.
+func (s *snapshot) Close() error {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	if !s.d.open[s] {
+		return nil
+	}
+	delete(s.d.open, s)
+	return s.s.Close()
+}
 
 type iter struct {
 	d  *DB
