@@ -67,7 +67,7 @@ type Pool struct {
 
 // NewPool shares bytes of memory for hot entries among the tables. Backing is empty, and nobody else's.
 func NewPool(b Backing, bytes int64) *Pool {
-	return &Pool{backing: b, bytes: bytes, least: hotBytesMin}
+	return &Pool{backing: b, bytes: bytes, least: min(bytes, hotBytesMin)}
 }
 
 // New makes an empty large table.

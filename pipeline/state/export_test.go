@@ -168,9 +168,6 @@ func (t *Table) Marks() (n int) {
 	return n
 }
 
-// ShareMin sets what a table may use however many there are.
-func (p *Pool) ShareMin(bytes int64) { p.least = bytes }
-
 // PlantLateFlush plants the fault "what waits to be written is not in the snapshot of the barrier".
 func (t *Table) PlantLateFlush() { t.large.fault.lateFlush = true }
 

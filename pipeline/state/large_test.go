@@ -30,9 +30,7 @@ func backing(t testing.TB) *pebblekv.DB {
 
 // largeMaker makes large tables with next to no memory for hot entries: they come and go.
 func largeMaker(t testing.TB) func(state.Spec) *state.Table {
-	pool := state.NewPool(backing(t), 0)
-	pool.ShareMin(400)
-	return pool.New
+	return state.NewPool(backing(t), 400).New
 }
 
 // TestLargeModel: a large table is the model at every step, as the slab is (TestModel).

@@ -117,6 +117,7 @@ type life struct {
 	abort   uint64
 	back    int // checkpoints passed over at its start
 	patient bool
+	large   bool // the backend is pebble
 }
 
 func drawLives(t *rapid.T, entries int) (all []life) {
@@ -133,6 +134,7 @@ func drawLife(t *rapid.T, upTo int) life {
 		upTo: upTo, block: rapid.IntRange(1, 64).Draw(t, "block"), rows: rapid.IntRange(1, 64).Draw(t, "rows"),
 		every: rapid.IntRange(1, 6).Draw(t, "checkpoint every"), abort: rapid.Uint64Range(2, 5).Draw(t, "abort every"),
 		back: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "back"), patient: rapid.Bool().Draw(t, "waits for checkpoints"),
+		large: rapid.Bool().Draw(t, "large tables"),
 	}
 }
 
@@ -156,7 +158,7 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 		if err != nil {
 			t.Fatalf("restore: %v", err)
 		}
-		o := exec.Options{Graph: graph(), Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows}
+		o := exec.Options{Graph: graph(), Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: largeTables(t, l.large)}
 		for _, s := range all {
 			s.seq = 0
 		}
