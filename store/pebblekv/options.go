@@ -15,7 +15,7 @@ import (
 const formatVersion = pebble.FormatValueSeparation
 
 const (
-	memtableShare = 8 // of MemoryBytes is one memtable: two of them, and half for blocks
+	memtableShare = 4 // of MemoryBytes is one memtable: two of them, and half for blocks
 	memtableMin   = 256 << 10
 	memtableMax   = 16 << 20
 	blockBytes    = 4 << 10
@@ -30,24 +30,26 @@ func options(fs vfs.FS, memory int64, background func(error)) *pebble.Options {
 		FormatMajorVersion:          formatVersion,
 		MemTableSize:                uint64(memtable),
 		MemTableStopWritesThreshold: 2,
-		CacheSize:                   max(memory-2*memtable, memory/2),
+		CacheSize:                   memory, // Pebble takes the memtables out of it
 		MaxOpenFiles:                256,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       12,
-		LBaseMaxBytes:               16 << 20,
+		L0CompactionThreshold:       8,
+		L0StopWritesThreshold:       24,
+		LBaseMaxBytes:               64 << 20,
 		Logger:                      quiet{},
 	}
 	o.Experimental.ReadSamplingMultiplier = -1 // no compaction for the sake of reads: flash counts
 	for i := range o.Levels {
 		l := &o.Levels[i]
 		l.BlockSize, l.IndexBlockSize = blockBytes, 4*blockBytes
-		l.FilterPolicy, l.FilterType = bloom.FilterPolicy(filterBits), pebble.TableFilter
+		if i < len(o.Levels)-1 { // the last level has most keys: its filters would fill the cache and tell little
+			l.FilterPolicy, l.FilterType = bloom.FilterPolicy(filterBits), pebble.TableFilter
+		}
 		l.Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}
 	o.TargetFileSizes[0] = 2 << 20
 	for i := 1; i < len(o.TargetFileSizes); i++ {
-		o.TargetFileSizes[i] = min(o.TargetFileSizes[i-1]*2, 16<<20)
+		o.TargetFileSizes[i] = min(o.TargetFileSizes[i-1]*2, 8<<20)
 	}
 	if background != nil {
 		o.EventListener = &pebble.EventListener{
