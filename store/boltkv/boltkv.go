@@ -56,7 +56,7 @@ func Open(path string, o Options) (*DB, error) {
 	}
 	switch err := check(path); {
 	case errors.Is(err, fs.ErrNotExist) && !o.ReadOnly:
-		if err := create(path, o); err != nil {
+		if err := create(path, o, osSteps(o)); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -90,28 +90,41 @@ func openBolt(path string, o Options) (b *bbolt.DB, err error) {
 	return b, err
 }
 
+// steps are what a creation is made of. Tests watch them and plant faults.
+type steps struct {
+	tmpName      func(path string) string
+	remove, sync func(path string) error // sync: a file with its size, or a directory
+	open         func(path string, o Options) (*bbolt.DB, error)
+	rename       func(from, to string) error
+}
+
+func osSteps(o Options) steps {
+	s := steps{tmpName: func(path string) string { return path + ".tmp" }, remove: os.Remove, sync: syncPath, open: openBolt, rename: os.Rename}
+	if o.NoSync {
+		s.sync = func(string) error { return nil }
+	}
+	return s
+}
+
 // create makes an empty database: whole under another name first.
-func create(path string, o Options) error {
-	tmp := path + ".tmp"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func create(path string, o Options, s steps) error {
+	tmp := s.tmpName(path)
+	if err := s.remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	b, err := openBolt(tmp, o)
+	b, err := s.open(tmp, o)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	err = b.Sync()
-	if cerr := b.Close(); err == nil {
-		err = cerr
+	err = b.Close()
+	if err == nil {
+		err = s.sync(tmp) // the size too, which bbolt's own fdatasync need not flush
 	}
 	if err == nil {
-		err = syncPath(tmp) // the size too, which fdatasync need not flush
+		err = s.rename(tmp, path)
 	}
 	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err == nil {
-		err = syncPath(filepath.Dir(path))
+		err = s.sync(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
