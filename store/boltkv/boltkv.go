@@ -41,8 +41,9 @@ type Options struct {
 
 // DB is an open file.
 type DB struct {
-	bolt *bbolt.DB
-	path string
+	bolt  *bbolt.DB
+	path  string
+	watch watched
 }
 
 // Open opens path, making it when it is not there. It returns ErrLocked when another process holds it and ErrCorrupt
@@ -66,7 +67,11 @@ func Open(path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	return &DB{bolt: b, path: path}, nil
+	d := &DB{bolt: b, path: path}
+	if d.watch, err = watch(d); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return d, nil
 }
 
 // openBolt maps errors and, where they come in this goroutine, panics.
@@ -159,7 +164,7 @@ func check(path string) error {
 }
 
 // Update runs f in a read-write transaction; one at a time. Durable when it returns nil.
-func (d *DB) Update(f func(*Tx) error) error { return d.bolt.Update(f) }
+func (d *DB) Update(f func(*Tx) error) error { return d.watch.synced(d.bolt.Update(f)) }
 
 // View runs f in a read-only transaction. Keys and values are valid inside f only.
 func (d *DB) View(f func(*Tx) error) error { return d.bolt.View(f) }
@@ -189,7 +194,7 @@ func (d *DB) Size() int64 {
 func (d *DB) Path() string { return d.path }
 
 // Close waits for transactions that run.
-func (d *DB) Close() error { return d.bolt.Close() }
+func (d *DB) Close() error { return errors.Join(d.bolt.Close(), d.watch.close()) }
 
 // SetAside renames a damaged file to the first free name of path.bad-1, path.bad-2, … and returns it. Durable on return.
 func SetAside(path string) (string, error) {

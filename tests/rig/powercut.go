@@ -12,7 +12,7 @@ import (
 
 // PowerCut makes power cuts of an agent's kills. kill -9 leaves everything in the page cache, where the next process finds it; a power
 // cut does not. The agent under test, built with -tags weirfault, records what it does to its files; after a kill Strike takes back what
-// was not synced. What bbolt and the file sink write comes through: they open their files themselves.
+// was not synced. What the file sink writes comes through: it opens its file itself.
 type PowerCut struct {
 	dir string
 	// Taken sums up what the power cuts took.
