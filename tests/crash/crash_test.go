@@ -1,6 +1,6 @@
-// Package crash is the torture run: a real mosquitto, the agent as a child that is killed with SIGKILL at random instants, TCP resets
-// between them, broker restarts, a receiver that is killed and loses answers after its commit. The oracle reads the receiver's own
-// data: lost 0, duplicate 0, windows equal to the truth.
+// Package crash is the torture run: a real mosquitto, the agent as a child that is killed with SIGKILL at random instants or loses what it
+// has not synced to a power cut, TCP resets between them, broker restarts, a receiver that is killed and loses answers after its commit.
+// The oracle reads the receiver's own data: lost 0, duplicate 0, windows equal to the truth.
 //
 // `make crash` runs it long (WEIR_CRASH=long); `go test` runs a short form.
 package crash
