@@ -93,6 +93,17 @@ pipelines:
       - {uid: pass-a, from: a, http: {url: "URL"}}
 `
 
+// pruning: trimming with few checkpoints, so that none of those before a kill is retained at the next.
+const pruning = `
+journal: {segment: 256KiB, compress: false}
+pipelines:
+  pass:
+    start: earliest
+    checkpoint: {interval: 200ms, store: log, retained: 2}
+    sinks:
+      - {uid: pass-a, from: a, http: {url: "URL"}}
+`
+
 // telling: what is read leaves at once, and again with the checkpoint.
 const telling = `
 pipelines:

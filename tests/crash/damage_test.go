@@ -52,25 +52,28 @@ func damageLast(t *testing.T, dir string) int {
 	return 1
 }
 
-// damageAllButOldest breaks every checkpoint of a pipeline but the oldest that its store retains: that is what retaining is for, and it
-// can be restored only when the journal still has the records behind it.
-func damageAllButOldest(t *testing.T, dir string) (n int) {
-	log := filepath.Join(dir, "checkpoints", "log")
-	retained := retainedIn(t, dir)
-	if len(retained) < 2 {
-		return 0
-	}
-	oldest := retained[len(retained)-1]
-	for {
-		list := retainedIn(t, dir)
-		if len(list) == 0 {
-			t.Fatalf("the oldest of %v went with the others", retained)
+// damageAllButOldest gives a function that breaks every checkpoint of a pipeline but the oldest that its store retains: that is what
+// retaining is for, and it can be restored only when the journal still has the records behind it. What it broke, prunes included, is as if
+// it had never been, and checkpoints that were let go are listed again; so it strikes again only when all that is retained is newer.
+func damageAllButOldest() func(t *testing.T, dir string) int {
+	struck := map[string]uint64{} // the newest checkpoint at the last strike, by pipeline
+	return func(t *testing.T, dir string) (n int) {
+		retained := retainedIn(t, dir)
+		if len(retained) < 2 {
+			return 0
 		}
-		if list[0] == oldest {
-			return n
+		oldest := retained[len(retained)-1]
+		if oldest <= struck[dir] {
+			return 0
 		}
-		breakLastFrame(t, log)
-		n++
+		struck[dir] = retained[0]
+		for list := retained; list[0] != oldest; n++ {
+			breakLastFrame(t, filepath.Join(dir, "checkpoints", "log"))
+			if list = retainedIn(t, dir); len(list) == 0 {
+				t.Fatalf("the oldest of %v went with the others", retained)
+			}
+		}
+		return n
 	}
 }
 

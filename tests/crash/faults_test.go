@@ -21,7 +21,7 @@ func plantedFaults() []planted {
 		// Ids come round within one process: after a kill the sweep would have emptied the table.
 		{"dedup-id-alone", scenario{qos: 1, messages: 72_000, rate: 25_000, resets: 3, config: passing, streams: 1}},
 		{"retain-newest", scenario{qos: 1, messages: 24_000, rate: 5000, kills: 6, config: trimming, streams: 1, damage: damageNewest}},
-		{"prune-after-trim", scenario{qos: 1, messages: 24_000, rate: 5000, kills: 6, config: trimming, streams: 1, damage: damageAllButOldest}},
+		{"prune-after-trim", scenario{qos: 1, messages: 45_000, rate: 5000, kills: 4, config: pruning, streams: 1, damage: damageAllButOldest()}},
 		{"release-early", scenario{qos: 1, messages: 6_000, rate: 1500, kills: 10, config: drawing, streams: 2}},
 		{"merge-by-arrival", scenario{qos: 1, messages: 6_000, rate: 2000, kills: 6, config: merging, streams: 1}},
 		{"forget-dirty", scenario{qos: 1, messages: 9_000, rate: 1800, kills: 12, config: windowing, streams: 2, env: []string{"WEIR_ABORT_EVERY=3"}}},
@@ -39,11 +39,13 @@ func TestPlantedFaults(t *testing.T) {
 	for _, p := range plantedFaults() {
 		t.Run(p.fault, func(t *testing.T) {
 			t.Run("without", func(t *testing.T) {
+				t.Parallel() // both mostly wait
 				s := p.scenario
 				s.patience = time.Minute
 				s.exact(t)
 			})
 			t.Run("with", func(t *testing.T) {
+				t.Parallel()
 				for range 3 {
 					if p.found(t) {
 						return
