@@ -75,6 +75,7 @@ func (a *assembly) fill(ti int, t *task) error {
 		g := a.graph.Steps[i]
 		s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
 		s.newTable = a.p.options.Tables
+		s.skips = skipsOf(a.p.options.Skip, g.UID)
 		if err := s.open(); err != nil {
 			return err
 		}
