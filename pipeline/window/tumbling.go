@@ -89,6 +89,7 @@ func (t *Tumbling) Open(tables pipeline.Tables) (err error) {
 	if err != nil {
 		return err
 	}
+	t.panes.index = t.entries.NewIndex()
 	// A text may stay picked while its entry goes on being written: it has no TTL of its own.
 	t.acc.texts, err = tables.Table(state.Spec{Name: "text", Kind: state.Map, Type: "window.text", Version: 1})
 	return err
