@@ -1,6 +1,6 @@
 // Package pebblekv is the only importer of Pebble. DB is the store beneath the large tables of a pipeline (state.Backing): a cache of
-// the state that is made anew at each start, without a log and without a sync, in memory that is bounded. File is a store for
-// checkpoints in which every transaction is durable when it returns.
+// the state that is made anew at each start, without a log and without a sync, in memory that is bounded. Log is a
+// durable sequence of records, on which the checkpoint store pebble stands.
 //
 // DESIGN.md tells what is written when, and why. A build with the tag nopebble has neither: Open gives ErrNotBuilt.
 package pebblekv
