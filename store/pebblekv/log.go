@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 type Log struct {
 	pebble *pebble.DB
 	o      LogOptions
+	files  vfs.FS
 	aside  []string
 
 	mu      sync.Mutex
@@ -44,26 +44,31 @@ const (
 
 	logMemory = 2 << 20
 	asideName = "aside-"
+	// madeName is there once the directory was made whole: Pebble's own making is not crash-safe, its marker can outlive its manifest.
+	madeName = "made"
 )
 
 // OpenLog opens or makes a log. A directory that Pebble finds damaged is set aside, file by file, and an empty log opens; Aside tells.
 func OpenLog(o LogOptions) (*Log, error) { return openLog(o, diskFS{o.FS}) }
 
 func openLog(o LogOptions, files vfs.FS) (*Log, error) {
-	if err := o.FS.MkdirAll(o.Dir); err != nil {
-		return nil, fmt.Errorf("open %s: %w", o.Dir, err)
+	l := &Log{o: o, files: files}
+	err := l.make()
+	if err == nil {
+		err = l.recover()
 	}
-	l := &Log{o: o}
-	err := l.recover(files)
 	if errors.Is(err, ErrDamaged) {
-		if err = errors.Join(l.setAside(), l.recover(files)); err != nil {
-			return nil, fmt.Errorf("open %s: %w", o.Dir, err)
+		if err = l.setAside(); err == nil {
+			err = l.make()
+		}
+		if err == nil {
+			err = l.recover()
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Dir, err)
 	}
-	names, err := o.FS.List(o.Dir)
+	names, err := files.List(o.Dir)
 	if err != nil {
 		return nil, errors.Join(err, l.pebble.Close())
 	}
@@ -75,9 +80,55 @@ func openLog(o LogOptions, files vfs.FS) (*Log, error) {
 	return l, nil
 }
 
+// make makes an empty directory, unless it was made. What a crash left of an earlier making is removed.
+func (l *Log) make() error {
+	if err := l.files.MkdirAll(l.o.Dir, 0o700); err != nil {
+		return err
+	}
+	names, err := l.files.List(l.o.Dir)
+	if err != nil || slices.Contains(names, madeName) {
+		return err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, asideName) {
+			continue
+		}
+		if err := l.files.Remove(l.path(n)); err != nil {
+			return err
+		}
+	}
+	if err := l.recover(); err != nil {
+		return err
+	}
+	if err := errors.Join(l.batch.Close(), l.pebble.Close()); err != nil {
+		return err
+	}
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	f, err := l.files.Create(l.path(madeName), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return l.syncDir()
+}
+
+func (l *Log) path(name string) string { return l.files.PathJoin(l.o.Dir, name) }
+
+func (l *Log) syncDir() error {
+	d, err := l.files.OpenDir(l.o.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
 // recover opens the directory and learns the range.
-func (l *Log) recover(files vfs.FS) (err error) {
-	opt := options(files, logMemory, l.o.Background)
+func (l *Log) recover() (err error) {
+	opt := options(l.files, logMemory, l.o.Background)
 	opt.FlushDelayDeleteRange = flushDelay
 	opt.WALBytesPerSync = 0
 	defer func() {
@@ -129,39 +180,31 @@ func mapDamage(err error) error {
 	return err
 }
 
-// setAside renames the files such that Pebble does not know them; what names the others goes last, so that a crash in between does not make
-// an empty store of a damaged one.
+// setAside renames the files such that Pebble does not know them. madeName goes last: until then the directory is damaged, not new.
 func (l *Log) setAside() error {
-	names, err := l.o.FS.List(l.o.Dir)
+	names, err := l.files.List(l.o.Dir)
 	if err != nil {
 		return err
 	}
-	rank := func(n string) int {
-		switch {
-		case strings.HasPrefix(n, "marker"):
-			return 2
-		case strings.HasPrefix(n, "MANIFEST"):
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	for _, n := range names {
-		if strings.HasPrefix(n, asideName) {
+		if strings.HasPrefix(n, asideName) || n == madeName {
 			continue
 		}
 		to := asideName + n
 		for i := 2; slices.Contains(names, to); i++ {
 			to = fmt.Sprintf("%s%d-%s", asideName, i, n)
 		}
-		if err := l.o.FS.Rename(filepath.Join(l.o.Dir, n), filepath.Join(l.o.Dir, to)); err != nil {
-			return err
-		}
-		if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
+		if err := l.files.Rename(l.path(n), l.path(to)); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	if err := l.files.Remove(l.path(madeName)); err != nil {
+		return err
+	}
+	return l.syncDir()
 }
 
 // Aside names the files of damaged directories that were set aside, now or before.
@@ -196,7 +239,7 @@ func (l *Log) Append(parts ...[]byte) (uint64, error) {
 		return 0, l.failed
 	}
 	if free, err := l.o.FS.Free(l.o.Dir); err != nil || free < reserveBytes {
-		return 0, fmt.Errorf("append to %s: %w, %d bytes are free", l.o.Dir, errors.Join(ErrFull, err), free)
+		return 0, errors.Join(fmt.Errorf("append to %s: %w: %d bytes are free", l.o.Dir, ErrFull, free), err)
 	}
 	n := 0
 	for _, p := range parts {

@@ -51,13 +51,15 @@ func options(fs vfs.FS, memory int64, background func(error)) *pebble.Options {
 	for i := 1; i < len(o.TargetFileSizes); i++ {
 		o.TargetFileSizes[i] = min(o.TargetFileSizes[i-1]*2, 8<<20)
 	}
-	if background != nil {
-		o.EventListener = &pebble.EventListener{
-			BackgroundError: background,
-			DataCorruption: func(i pebble.DataCorruptionInfo) {
-				background(fmt.Errorf("%w: %s: %w", ErrDamaged, i.Path, i.Details))
-			},
-		}
+	if background == nil {
+		background = func(error) {}
+	}
+	// Without one of our own, Pebble's answer to damage is to end the process.
+	o.EventListener = &pebble.EventListener{
+		BackgroundError: background,
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			background(fmt.Errorf("%w: %s: %w", ErrDamaged, i.Path, i.Details))
+		},
 	}
 	return o
 }
