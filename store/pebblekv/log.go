@@ -52,7 +52,7 @@ const (
 func OpenLog(o LogOptions) (*Log, error) { return openLog(o, diskFS{o.FS}) }
 
 func openLog(o LogOptions, files vfs.FS) (*Log, error) {
-	l := &Log{o: o, files: files}
+	l := &Log{o: o, files: orderly{files, o.fault.disorderly}}
 	err := l.make()
 	if err == nil {
 		err = l.recover()

@@ -35,7 +35,10 @@ type LogOptions struct {
 }
 
 // logFault is a mistake planted by a test.
-type logFault struct{ unsynced bool }
+type logFault struct {
+	unsynced   bool // Sync does not sync
+	disorderly bool // a manifest's name is not durable before the marker that names it
+}
 
 // PlantUnsynced plants the fault "Sync does not sync", for tests of what stands on a Log.
 func (o *LogOptions) PlantUnsynced() { o.fault.unsynced = true }
