@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/config"
-	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 const benchConfig = `
@@ -46,7 +46,7 @@ func BenchmarkReplay(b *testing.B) {
 		recording = fmt.Appendf(recording, "{\"n\":%d,\"at_ms\":%d,\"topic\":\"site/a/dev/%03d/telemetry\",\"qos\":1,\"payload\":%q}\n", n+1, at, n%100, payload)
 	}
 	g := cfg.Pipelines[0].Graph
-	routes := []Route{{Source: g.Sources[0].Name, Match: func(topic []byte) bool { return plan.MatchFilter(g.Sources[0].Filter, topic) }}}
+	routes := []Route{{Source: g.Sources[0].Name, Match: func(name []byte) bool { return topic.Match(g.Sources[0].Filter, name) }}}
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range (b.N + lines - 1) / lines {

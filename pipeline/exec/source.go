@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/state"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 // source turns the journal's entries of one configured source into rows with event time, and makes its watermark.
@@ -188,9 +189,9 @@ func decodeReason(err error) string {
 	return "decoder"
 }
 
-func (s *source) decoder(topic []byte) codec.Decoder {
+func (s *source) decoder(name []byte) codec.Decoder {
 	for i := range s.decoders {
-		if d := &s.decoders[i]; d.filter == "" || plan.MatchFilter(d.filter, topic) {
+		if d := &s.decoders[i]; d.filter == "" || topic.Match(d.filter, name) {
 			return d.decoder
 		}
 	}

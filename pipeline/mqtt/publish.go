@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 // publish reads a PUBLISH: in place when it fits the buffer.
@@ -27,12 +29,12 @@ func (t *tap) publish(h header) error {
 	if err != nil {
 		return err
 	}
-	topic, id, payload, err := parsePublish(flags, body)
+	name, id, payload, err := parsePublish(flags, body)
 	if err != nil {
 		return err
 	}
-	a := arrival{publishFlags: flags, id: id, topic: topic, source: t.session.router.find(topic), bytes: len(payload), data: payload}
-	a.hash = hashMessage(topic, payload)
+	a := arrival{publishFlags: flags, id: id, topic: name, source: t.session.router.find(name), bytes: len(payload), data: payload}
+	a.hash = hashMessage(name, payload)
 	if reason := t.fault(&a); reason != 0 {
 		t.stubOf(&a, reason, sha256.Sum256(payload), payload)
 	}
@@ -116,7 +118,7 @@ func (t *tap) publishOversize(a *arrival) error {
 	}
 	a.hash = contentHash(a.topic, digest.Sum64())
 	reason := ReasonTooLarge
-	if topicFault(a.topic) != "" {
+	if topic.Fault(a.topic) != "" {
 		reason = ReasonTopic
 	}
 	t.stubOf(a, reason, [32]byte(sum.Sum(nil)), head)
@@ -125,7 +127,7 @@ func (t *tap) publishOversize(a *arrival) error {
 
 // fault says why a message cannot be journaled whole; 0 when it can.
 func (t *tap) fault(a *arrival) Reason {
-	if !t.session.router.hit && topicFault(a.topic) != "" {
+	if !t.session.router.hit && topic.Fault(a.topic) != "" {
 		return ReasonTopic
 	}
 	if a.bytes > t.limit(a.source) {

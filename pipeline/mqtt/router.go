@@ -1,6 +1,6 @@
 package mqtt
 
-import "unsafe"
+import "github.com/weirstream/weir/pipeline/topic"
 
 const (
 	// routesMax bounds the topic cache: at 60 bytes a topic it stays below 1 MiB.
@@ -23,21 +23,20 @@ func newRouter(filters []string) *router {
 
 // find returns the index of the first filter that matches, -1 when none does. It allocates only when it meets a topic for
 // the first time.
-func (r *router) find(topic []byte) int {
-	if i, ok := r.cache[string(topic)]; ok {
+func (r *router) find(name []byte) int {
+	if i, ok := r.cache[string(name)]; ok {
 		r.hit = true
 		return i
 	}
 	r.hit = false
-	text := unsafe.String(unsafe.SliceData(topic), len(topic)) // read only, and not kept
 	found := -1
 	for i, f := range r.filters {
-		if Match(f, text) {
+		if topic.Match(f, name) {
 			found = i
 			break
 		}
 	}
-	if topicFault(topic) != "" {
+	if topic.Fault(name) != "" {
 		return found
 	}
 	if len(r.cache) >= routesMax {
@@ -47,6 +46,6 @@ func (r *router) find(topic []byte) int {
 		clear(r.cache)
 		r.misses = 0
 	}
-	r.cache[string(topic)] = found
+	r.cache[string(name)] = found
 	return found
 }

@@ -90,7 +90,7 @@ func (m *ackedMarks) commit(pos pipeline.Position) {
 func (m *ackedMarks) upTo() pipeline.Position   { return pipeline.Position(m.last.Load()) }
 func (m *ackedMarks) before() pipeline.Position { return pipeline.Position(m.previous.Load()) }
 
-// NewSession checks the config; it opens nothing. Errors wrap ErrConfig or ErrFilter.
+// NewSession checks the config; it opens nothing. Errors wrap ErrConfig or topic.ErrFilter.
 func NewSession(config SessionConfig, journal pipeline.Journal, log *slog.Logger, hooks Hooks) (*Session, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err

@@ -110,14 +110,3 @@ func TestStubTruncated(t *testing.T) {
 		}
 	}
 }
-
-func TestTopicFault(t *testing.T) {
-	for topic, fine := range map[string]bool{
-		"werk/ölpumpe/größe/温度/😀": true, "ob/\x0e/x": true, "/": true, "a b": true,
-		"": false, "ob/\xff\xfe/prop": false, "ob/a\x00b": false, "ob/\xed\xa0\x80/x": false, "a/+": false, "#": false,
-	} {
-		if (topicFault([]byte(topic)) == "") != fine {
-			t.Errorf("%q: %q", topic, topicFault([]byte(topic)))
-		}
-	}
-}
