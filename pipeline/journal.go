@@ -33,7 +33,7 @@ const (
 
 // Entry is one journal record as written and as read. On reading, Topic and Payload alias an immutable block.
 type Entry struct {
-	Pos      Position // set on reading
+	Pos      Position // set on reading, and by AppendAll
 	Stamp    Stamp    // set on reading
 	Kind     EntryKind
 	QoS      uint8
@@ -61,6 +61,9 @@ type Journal interface {
 	// Append copies e into the open block and returns its position. It does not wait for the disk and allocates nothing in
 	// steady state; it may block while too much is unsynced. Durable once Durable() >= the position.
 	Append(e *Entry) (Position, error)
+	// AppendAll is Append for several entries in order, cheaper than one after the other; it sets their Pos. When it fails, the first
+	// n were appended. Entries of others may lie between.
+	AppendAll(es []Entry) (n int, err error)
 	// Last is the position of the last record appended.
 	Last() Position
 	// Durable is the position up to which records survive a power cut.

@@ -89,6 +89,15 @@ func (j *memJournal) Append(e *pipeline.Entry) (pipeline.Position, error) {
 	return c.Pos, nil
 }
 
+func (j *memJournal) AppendAll(es []pipeline.Entry) (n int, err error) {
+	for n < len(es) && err == nil {
+		if es[n].Pos, err = j.Append(&es[n]); err == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
 func (j *memJournal) Last() pipeline.Position {
 	j.mu.Lock()
 	defer j.mu.Unlock()

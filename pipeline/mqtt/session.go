@@ -78,6 +78,8 @@ type faults struct {
 	releaseAlways    bool // every PUBREL writes a record (RULES 7)
 	noRelease        bool // no PUBREL writes a record
 	compEarly        bool // PUBCOMP does not wait
+	runRepeats       bool // an id may stand twice in a run
+	runAges          bool // ages do not count the records that the run itself makes
 }
 
 // ackedMarks are the positions up to which the last two writes of acknowledgements reached.

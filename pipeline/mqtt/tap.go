@@ -39,7 +39,10 @@ type tap struct {
 	small    int    // packets since large was used
 	stub     []byte // payload of an EntryStub under construction
 	entry    pipeline.Entry
-	first    bool // no DUP=0 packet id came yet
+	run      []arrival        // being worked on, as entries and due
+	entries  []pipeline.Entry // records of a run
+	due      []waitingAck     // acknowledgements of a run
+	first    bool             // no DUP=0 packet id came yet
 	kickDue  bool
 	present  bool // CONNACK said session_present=1
 	resent   bool // since the last PINGREQ of the sweep something came that belongs to messages from before the connection
@@ -76,6 +79,7 @@ const tapEventsMax = 2
 func newTap(s *Session, conn net.Conn) *tap {
 	t := &tap{Conn: conn, session: s, first: true, events: make(chan tapEvent, tapEventsMax), done: make(chan struct{})}
 	t.reader = bufio.NewReaderSize(timedReader{conn, &t.readAt}, readBufferBytes)
+	t.run, t.entries, t.due = make([]arrival, runMax), make([]pipeline.Entry, runMax), make([]waitingAck, 0, runMax)
 	t.acks.kick = make(chan struct{}, 1)
 	t.acks.room = make(chan struct{}, 1)
 	t.readAt.Store(time.Now().UnixNano())

@@ -61,6 +61,32 @@ func fill(t testing.TB, j *Journal, n, size int) {
 	}
 }
 
+// TestAppendAll: more than may be unsynced at once, in one call; the entry that is too large ends it.
+func TestAppendAll(t *testing.T) {
+	j, _ := mustOpen(t, Options{FS: disktest.NewMem(), Config: small()})
+	defer j.Close()
+	var es []pipeline.Entry
+	for n := range 300 {
+		es = append(es, *entry(n, n*3))
+	}
+	es[299].Payload = make([]byte, log.RecordBytesMax)
+	n, err := j.AppendAll(es)
+	if n != 299 || !errors.Is(err, log.ErrTooLarge) || j.Last() != 299 {
+		t.Fatalf("%d appended, last %d, %v", n, j.Last(), err)
+	}
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Scan(0, func(e *pipeline.Entry) error {
+		if want := &es[e.Pos-1]; !same(want, e) || want.Pos != e.Pos {
+			t.Errorf("entry %d is %v, want %v", e.Pos, e, want)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAppendReadScan(t *testing.T) {
 	m := disktest.NewMem()
 	stamp := pipeline.Stamp{Elapsed: 1, Wall: 2, Trusted: true}
@@ -294,6 +320,10 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(500, func() { _, _ = j.Append(e) }); n != 0 {
 		t.Fatalf("%v allocations per Append", n)
 	}
+	es := []pipeline.Entry{*e, *e}
+	if n := testing.AllocsPerRun(250, func() { _, _ = j.AppendAll(es) }); n != 0 {
+		t.Fatalf("%v allocations per AppendAll", n)
+	}
 }
 
 func TestEntryRoundTripCutAndFlipped(t *testing.T) {
@@ -301,6 +331,9 @@ func TestEntryRoundTripCutAndFlipped(t *testing.T) {
 	for serial := range 50 {
 		e := entry(serial, serial)
 		b := append(append(appendHead(nil, e), e.Topic...), e.Payload...)
+		if size(e) != len(b) {
+			t.Fatalf("size %d, encoded %d bytes", size(e), len(b))
+		}
 		var got pipeline.Entry
 		if err := decode(b, &got, &names); err != nil || !same(e, &got) {
 			t.Fatal(err, got)

@@ -43,6 +43,21 @@ func TestAgainstModel(t *testing.T) {
 				last = pos
 				model[pos] = string(rec)
 			},
+			"append all": func(rt *rapid.T) {
+				recs := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 3000), 1, 40).Draw(rt, "records")
+				for done := 0; done < len(recs); {
+					first, n, err := l.AppendAll(len(recs)-done, func(i int) int { return len(recs[done+i]) },
+						func(dst []byte, i int) []byte { return append(dst, recs[done+i]...) })
+					if err != nil || n < 1 || first != last+1 {
+						rt.Fatal(first, n, err)
+					}
+					for range n {
+						last++
+						model[last] = string(recs[done])
+						done++
+					}
+				}
+			},
 			"sync": func(rt *rapid.T) {
 				if err := l.Sync(t.Context()); err != nil || l.Durable() != last {
 					rt.Fatal(err, l.Durable())
