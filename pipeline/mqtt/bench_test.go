@@ -27,6 +27,10 @@ func (j *countJournal) AppendAll(es []pipeline.Entry) (int, error) {
 	}
 	return len(es), nil
 }
+func (j *countJournal) First() pipeline.Position { return 1 }
+func (j *countJournal) ScanBack(func(pipeline.EntryKind) bool, func(*pipeline.Entry) (bool, error)) error {
+	return nil
+}
 func (j *countJournal) Last() pipeline.Position                                   { return j.last }
 func (j *countJournal) Durable() pipeline.Position                                { return 0 } // acknowledgements stay queued
 func (j *countJournal) OnDurable(func(pipeline.Position, error)) func()           { return func() {} }

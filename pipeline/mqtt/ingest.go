@@ -78,6 +78,18 @@ func (t *tap) arrive(run []arrival) error {
 	if err != nil {
 		return t.refused(err)
 	}
+	return t.anchor()
+}
+
+// anchor journals an anchor when enter found that one is due.
+func (t *tap) anchor() error {
+	if !t.anchorDue {
+		return nil
+	}
+	t.anchorDue = false
+	if err := t.session.writeAnchor(); err != nil {
+		return t.refused(err)
+	}
 	return nil
 }
 
@@ -142,10 +154,12 @@ func (t *tap) enter(run []arrival, entries []pipeline.Entry) []arrival {
 	}
 	if took > 0 {
 		s.lastPos = entries[took-1].Pos
+		t.anchorDue = s.anchorIsDue(s.lastPos)
 	}
 	s.mu.Unlock()
 	if took > 0 {
 		s.counters.journaled.Add(uint64(took))
+		s.receivedAt.Store(time.Now().UnixMilli())
 		t.progress.Store(true)
 	}
 	return run
@@ -310,6 +324,7 @@ func (t *tap) append(e *pipeline.Entry) (pipeline.Position, error) {
 
 // refused handles an error of the journal. When it is full, the session is told, which disconnects cleanly, and that is waited for.
 func (t *tap) refused(err error) error {
+	t.session.forgetAnchor()
 	if errors.Is(err, pipeline.ErrJournalFull) {
 		t.tell(tapFull)
 		<-t.done

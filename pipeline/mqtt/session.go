@@ -36,6 +36,8 @@ type Session struct {
 	takeover   bool
 	since      time.Time // of the present state
 	rebuilt    bool
+	next       anchoring
+	anchors    anchorPolicy // set before Run
 
 	router  *router  // the tap's reader owns it
 	limits  []limits // the tap's reader owns it
@@ -80,6 +82,10 @@ type faults struct {
 	compEarly        bool // PUBCOMP does not wait
 	runRepeats       bool // an id may stand twice in a run
 	runAges          bool // ages do not count the records that the run itself makes
+	anchorForgets    bool // an anchor has no entries
+	anchorAges       bool // the ages in an anchor are not those at its start
+	anchorTrimmed    bool // an anchor counts though its start is trimmed
+	anchorEarly      bool // an anchor is taken before the records below its start are entered
 }
 
 // ackedMarks are the positions up to which the last two writes of acknowledgements reached.
@@ -100,7 +106,7 @@ func NewSession(config SessionConfig, journal pipeline.Journal, log *slog.Logger
 	s := &Session{
 		config: config, journal: journal, log: log.With("broker", config.Name), hooks: hooks,
 		failed: make(chan struct{}), fullChange: make(chan struct{}, 1), since: time.Now(), offline: time.Now(),
-		fault: plantedFaults(),
+		fault: plantedFaults(), anchors: defaultAnchors(config.DedupWindow),
 	}
 	s.config.Sources = slices.Clone(config.Sources)
 	filters := make([]string, len(config.Sources))
@@ -154,6 +160,10 @@ func (s *Session) Run(ctx context.Context) error {
 	defer s.requests.Wait()
 	for {
 		if s.full.Load() && !s.pause(ctx, true) {
+			return s.hasFailed()
+		}
+		if err := s.writeAnchor(); err != nil { // a broker that is away must not make the next start slow
+			s.fail(err)
 			return s.hasFailed()
 		}
 		end, err := s.connection(ctx)

@@ -57,7 +57,7 @@ func decode(b []byte, e *pipeline.Entry, names *interner) error {
 	if len(b) < fixedBytes {
 		return fmt.Errorf("%w: %d bytes", ErrEntry, len(b))
 	}
-	if k := pipeline.EntryKind(b[0]); k < pipeline.EntryMessage || k > pipeline.EntryForget {
+	if k := pipeline.EntryKind(b[0]); k < pipeline.EntryMessage || k > pipeline.EntryAnchor {
 		return fmt.Errorf("%w: %d", ErrKind, k)
 	}
 	set := b[1]

@@ -117,7 +117,7 @@ func failure(err error) error {
 	return err
 }
 
-// First is the position of the first entry held, Last()+1 when there is none.
+// First implements pipeline.Journal.
 func (j *Journal) First() pipeline.Position { return pipeline.Position(j.log.First()) }
 
 // Last implements pipeline.Journal.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weirstream/weir/pipeline"
@@ -134,6 +135,79 @@ func TestAppendReadScan(t *testing.T) {
 }
 
 // TestRule11_HoldersKeepTheJournal: the lowest holder decides; without one everything is kept (checkpoint 0 holds too).
+// TestScanBack: newest first, of some kinds, until it is enough; from memory and from flash, over what was trimmed and left out.
+func TestScanBack(t *testing.T) {
+	m := disktest.NewMem()
+	j, _ := mustOpen(t, Options{FS: m, Config: small()})
+	add := func(n int) {
+		for range n {
+			e := entry(int(j.Last())+1, 50)
+			if e.Kind = pipeline.EntryMessage; (j.Last()+1)%7 == 0 {
+				e.Kind = pipeline.EntryAnchor
+			}
+			if _, err := j.Append(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 200 {
+		add(5)
+	}
+	j.Retain("p", 300)
+	if err := j.Trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check := func(j *Journal, enough int) {
+		t.Helper()
+		var want, got []pipeline.Position
+		if err := j.Scan(0, func(e *pipeline.Entry) error {
+			if e.Kind == pipeline.EntryAnchor {
+				want = append(want, e.Pos)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Reverse(want)
+		want = want[:min(len(want), enough)]
+		if err := j.ScanBack(func(k pipeline.EntryKind) bool { return k == pipeline.EntryAnchor }, func(e *pipeline.Entry) (bool, error) {
+			if got = append(got, e.Pos); e.Kind != pipeline.EntryAnchor || e.Session == "" {
+				t.Errorf("%+v", e)
+			}
+			return len(got) < enough, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(want) == 0 || !slices.Equal(want, got) {
+			t.Errorf("back %v, want %v", got, want)
+		}
+	}
+	check(j, 1)
+	check(j, 10000)
+	last := j.Last()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j, _ = mustOpen(t, Options{FS: m, Config: small(), After: last + 100})
+	defer j.Close()
+	add(20)
+	check(j, 1)
+	check(j, 20)
+	check(j, 10000)
+	wrong := errors.New("wrong")
+	if err := j.ScanBack(func(pipeline.EntryKind) bool { return true }, func(*pipeline.Entry) (bool, error) { return true, wrong }); !errors.Is(err, wrong) {
+		t.Error(err)
+	}
+	empty, _ := mustOpen(t, Options{FS: disktest.NewMem(), Config: small()})
+	defer empty.Close()
+	if err := empty.ScanBack(func(pipeline.EntryKind) bool { return true }, func(*pipeline.Entry) (bool, error) { return false, wrong }); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRule11_HoldersKeepTheJournal(t *testing.T) {
 	j, _ := mustOpen(t, Options{FS: disktest.NewMem()})
 	defer j.Close()

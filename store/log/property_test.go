@@ -89,6 +89,29 @@ func TestAgainstModel(t *testing.T) {
 					}
 				}
 			},
+			"read back": func(rt *rapid.T) {
+				if err := l.Sync(t.Context()); err != nil {
+					rt.Fatal(err)
+				}
+				at, limit := last, rapid.Uint64Range(0, last).Draw(rt, "limit")
+				if err := l.ReadBack(func(b *Block) (bool, error) {
+					if b.Last != at {
+						rt.Fatalf("block %d to %d, want one that ends at %d", b.First, b.Last, at)
+					}
+					for pos, rec := range b.Records() {
+						if model[pos] != string(rec) {
+							rt.Fatalf("record %d", pos)
+						}
+					}
+					at = b.First - 1
+					return at > limit, nil
+				}); err != nil {
+					rt.Fatal(err)
+				}
+				if at > limit && at+1 != l.First() {
+					rt.Fatalf("read back to %d, first is %d", at+1, l.First())
+				}
+			},
 			"": func(rt *rapid.T) {
 				if l.Last() != last || l.First() > max(trimmed, 1) {
 					rt.Fatalf("first %d, last %d, want last %d, trimmed below %d", l.First(), l.Last(), last, trimmed)
