@@ -106,7 +106,7 @@ func NewSession(config SessionConfig, journal pipeline.Journal, log *slog.Logger
 	s := &Session{
 		config: config, journal: journal, log: log.With("broker", config.Name), hooks: hooks,
 		failed: make(chan struct{}), fullChange: make(chan struct{}, 1), since: time.Now(), offline: time.Now(),
-		fault: plantedFaults(), anchors: defaultAnchors(config.DedupWindow),
+		fault: plantedFaults(), anchors: plantedAnchors(defaultAnchors(config.DedupWindow)),
 	}
 	s.config.Sources = slices.Clone(config.Sources)
 	filters := make([]string, len(config.Sources))

@@ -135,7 +135,7 @@ func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
 }
 
 func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
-	st := &stage{t: t, dir: stageDir(t), env: s.env, random: random}
+	st := &stage{t: t, dir: stageDir(t), env: append([]string{"WEIR_ANCHOR_EVERY=2000"}, s.env...), random: random}
 	brokerDir := filepath.Join(st.dir, "broker")
 	st.must(os.Mkdir(brokerDir, 0o777))
 	var err error
