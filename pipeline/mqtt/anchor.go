@@ -124,16 +124,23 @@ func (s *Session) anchoredEntries() (list []anchored) {
 	if s.fault.anchorAges {
 		since = 0
 	}
-	s.table.ids(func(id uint16) {
-		e := s.table.at(id)
-		if e.pos >= s.next.start || !s.table.worth(id, true, int64(s.config.DedupWindow)) {
-			return
+	w := int64(s.config.DedupWindow)
+	for n, p := range s.table.pages {
+		if p == nil {
+			continue
 		}
-		list = append(list, anchored{
-			carried: carried{id: id, mark: e.mark & (markQoS | markReleased | markCarried), hash: e.hash, age: s.table.age(e) - since},
-			pos:     e.pos,
-		})
-	})
+		for i := range p {
+			e, id := &p[i], uint16(n<<8|i)
+			// Mostly the first condition decides; worth then has the last word on what is left.
+			if e.pos >= s.next.start || e.mark&markQoS != 2 && s.table.age(e) >= w || !s.table.worth(id, true, w) {
+				continue
+			}
+			list = append(list, anchored{
+				carried: carried{id: id, mark: e.mark & anchoredMarks, hash: e.hash, age: s.table.age(e) - since},
+				pos:     e.pos,
+			})
+		}
+	}
 	return list
 }
 
