@@ -1,6 +1,10 @@
 package exec
 
-import "github.com/weirstream/weir/pipeline"
+import (
+	"slices"
+
+	"github.com/weirstream/weir/pipeline"
+)
 
 // Ledger is the counts of a pipeline as of the last batch that each task handled. They are part of the checkpoint, so a
 // replay counts nothing twice.
@@ -28,9 +32,10 @@ func (t *task) ledger() *Ledger {
 	for _, s := range t.sources {
 		l.Sources = append(l.Sources, SourceLedger{Name: s.plan.Name, SourceCounters: s.counts})
 	}
-	for _, s := range t.steps {
-		l.Steps = append(l.Steps, StepLedger{UID: s.uid, Counters: s.out.Counters})
+	for _, u := range t.units {
+		l.Steps = u.ledgers(l.Steps)
 	}
+	slices.SortFunc(l.Steps, func(a, b StepLedger) int { return t.order[a.UID] - t.order[b.UID] }) // a region's steps need not stand side by side
 	for _, s := range t.allSinks() {
 		l.Sinks = append(l.Sinks, s.mark)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -34,6 +35,8 @@ type Options struct {
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
 	Logger    *slog.Logger
+
+	fault regionFault // planted by tests
 }
 
 // Defaults.
@@ -47,13 +50,15 @@ const (
 
 // Pipeline is one running plan. New restores it, Run runs it once.
 type Pipeline struct {
-	options  Options
-	tasks    []*task
-	reader   *reader
-	requests chan request
-	position atomic.Uint64 // last position cut into a batch
-	ended    chan struct{}
-	endOnce  sync.Once
+	options Options
+	// instances is in how many a keyed region runs.
+	instances int
+	tasks     []*task
+	reader    *reader
+	requests  chan request
+	position  atomic.Uint64 // last position cut into a batch
+	ended     chan struct{}
+	endOnce   sync.Once
 }
 
 // New assembles the tasks and fills their state. It reads no record.
@@ -64,7 +69,7 @@ func New(o Options) (*Pipeline, error) {
 	if o.Handled == nil {
 		o.Handled = func(int) {}
 	}
-	p := &Pipeline{options: o, requests: make(chan request), ended: make(chan struct{})}
+	p := &Pipeline{options: o, instances: instances(o.Graph), requests: make(chan request), ended: make(chan struct{})}
 	start := o.Start
 	if o.Restore != nil {
 		start = o.Restore.Position()
@@ -82,6 +87,15 @@ func New(o Options) (*Pipeline, error) {
 		o.Handled(len(in.Entries))
 	}}
 	return p, nil
+}
+
+// instances resolves the parallelism of a graph on this machine.
+func instances(g *plan.Graph) int {
+	n := g.Parallelism
+	if n == plan.ParallelismAuto {
+		n = runtime.GOMAXPROCS(0)
+	}
+	return min(max(n, 1), pipeline.KeyGroups)
 }
 
 // Tasks names the tasks: a checkpoint is complete when each has delivered its snapshot.

@@ -29,6 +29,7 @@ type step struct {
 	ticked int64
 	// watermark is the step's event time now; it is rebuilt from the marks, which start from the sources' state.
 	watermark int64
+	tied      bool // an instance of a keyed region: see instance.go
 }
 
 func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
@@ -48,13 +49,11 @@ func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
 func (s *step) run(ticks []pipeline.Tick) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("step %s: operator panic at position %d: %v\n%s", s.uid, s.out.At.Pos, r, debug.Stack())
+			err = s.panicked(r)
 		}
 	}()
-	for _, t := range s.tables {
-		t.Lock()
-		defer t.Unlock()
-	}
+	s.lock()
+	defer s.unlock()
 	s.out.Reset()
 	s.merged = s.arrival.delay(s.inputs)
 	marks := s.inputs[0].marks
@@ -72,10 +71,34 @@ func (s *step) run(ticks []pipeline.Tick) (err error) {
 	default:
 		s.walk(ticks, marks)
 	}
+	s.finish(marks)
+	return nil
+}
+
+func (s *step) panicked(r any) error {
+	return fmt.Errorf("step %s: operator panic at position %d: %v\n%s", s.uid, s.out.At.Pos, r, debug.Stack())
+}
+
+func (s *step) lock() {
+	for _, t := range s.tables {
+		t.Lock()
+	}
+}
+
+func (s *step) unlock() {
+	for _, t := range s.tables {
+		t.Unlock()
+	}
+}
+
+// finish hands the outputs over.
+func (s *step) finish(marks []pipeline.Mark) {
 	for p := range s.outputs {
 		s.outputs[p] = edge{rows: s.out.Ports[p], marks: marks}
+		if s.tied {
+			s.outputs[p].ties = s.out.PortTies(p)
+		}
 	}
-	return nil
 }
 
 // walk interleaves the columns (ticks, marks) with the merged rows.
@@ -145,6 +168,9 @@ func (s *step) elapsed(pos pipeline.Position, now pipeline.Stamp) {
 		return
 	}
 	s.out.At = pipeline.At{Pos: pos, Phase: pipeline.Before}
+	if s.tied {
+		s.out.CauseTimers()
+	}
 	s.op.Elapsed(now, s.out)
 }
 
@@ -154,5 +180,8 @@ func (s *step) mark(m pipeline.Mark) {
 	}
 	s.watermark = m.Watermark
 	s.out.At = pipeline.At{Pos: m.Pos, Phase: m.Phase}
+	if s.tied {
+		s.out.CauseTimers()
+	}
 	s.op.Watermark(m.Watermark, s.out)
 }
