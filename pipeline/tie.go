@@ -24,7 +24,11 @@ func (t Tie) level() uint32 { return uint32(t >> 32) }
 type Ties struct {
 	timers []firedTimer
 	keys   []byte
+	_      pad
 }
+
+// pad ends what an instance writes for each row, so that it does not share a cache line with what another instance has next to it.
+type pad [64]byte
 
 type firedTimer struct {
 	deadline, start int64
@@ -59,6 +63,7 @@ type track struct {
 	first int // timers that fired before the present call
 	ports [][]Tie
 	dead  []Tie
+	_     pad
 }
 
 // Track has the Out note ties: its step is the level-th (from 1) of a region, in the instance that ties belong to.

@@ -140,7 +140,7 @@ func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 	made := map[int]*group{}
 	for level, i := range spec.Steps {
 		step := a.graph.Steps[i]
-		g, err := newGroup(step, r.n, level+1, r.ties)
+		g, err := newGroup(step, r.n, level+1, r.ties, r.fault)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ type entry struct {
 	rows   []pipeline.Row
 	from   []uint8 // input of each row, where several were merged; nil: the only one
 	owners []uint8 // instance of each row
+	owned  []int   // per instance: how many
 	marks  []pipeline.Mark
 }
 
@@ -79,6 +80,7 @@ type instance struct {
 	feed   feed
 	ticks  []pipeline.Tick
 	ti, mi int
+	_      [64]byte // no cache line with the next one: feed is written for each row
 }
 
 // begin takes the locks and goes to the start of the batch; end or unlock comes later.

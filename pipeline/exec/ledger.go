@@ -53,3 +53,41 @@ func (p *Pipeline) Ledger() Ledger {
 	}
 	return all
 }
+
+// TaskStatus is one task as it stands.
+type TaskStatus struct {
+	Name    string
+	Handled pipeline.Position // it has worked through everything up to here
+	Regions []RegionStatus
+}
+
+// RegionStatus is a keyed region: which steps run in how many instances, and how many rows each has taken since the start. Uneven
+// numbers mean skewed keys.
+type RegionStatus struct {
+	Steps []string
+	Rows  []uint64 // per instance
+}
+
+// Status tells how far each task is.
+func (p *Pipeline) Status() (all []TaskStatus) {
+	for _, t := range p.tasks {
+		s := TaskStatus{Name: t.name, Handled: pipeline.Position(t.done.Load())}
+		for _, u := range t.units {
+			if r, ok := u.(*region); ok {
+				s.Regions = append(s.Regions, r.status())
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func (r *region) status() (s RegionStatus) {
+	for _, g := range r.groups {
+		s.Steps = append(s.Steps, g.uid)
+	}
+	for i := range r.lanes {
+		s.Rows = append(s.Rows, r.lanes[i].rows.Load())
+	}
+	return s
+}

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/state"
@@ -27,15 +28,20 @@ type region struct {
 
 // regionFault is a mistake planted by a test, to show that the tests would find it.
 type regionFault struct {
-	byArrival bool // the gather takes the instances one after the other, as if the first to end came first
-	tieless   bool // the gather goes by place alone
-	keepAll   int  // rows and restored state are dealt out differently by so much
-	together  bool // every batch is worked on as near the limit: no mistake, but a way to test it
+	byArrival   bool // the gather takes the instances one after the other, as if the first to end came first
+	tieless     bool // the gather goes by place alone
+	wrongKeeper bool // restored state is kept by other instances than those that get the rows
+	unlimited   bool // each instance counts its own keys alone
+	// No mistakes, but ways to test: every batch is divided however small, or worked on as near a limit.
+	eager, together bool
 }
 
 // lane is what one helper needs to find the owners of rows.
 type lane struct {
-	key []byte
+	key   []byte
+	owned []uint32      // per instance: rows found in this batch
+	rows  atomic.Uint64 // that the instance of this number has taken since the start, for Status
+	_     [64]byte      // no cache line with the next one
 }
 
 // group is one step of a region: its instances.
@@ -56,8 +62,10 @@ func newRegion(n int, p *pool, keys [][]int) *region {
 	if len(keys) > 1 {
 		r.merge = newMerger(len(keys))
 	}
-	for range n {
+	r.entry.owned = make([]int, n)
+	for i := range n {
 		r.ties = append(r.ties, &pipeline.Ties{})
+		r.lanes[i].owned = make([]uint32, n, n+32) // no cache line with that of another lane
 	}
 	return r
 }
@@ -122,10 +130,20 @@ func (r *region) open() error {
 		e.owners = make([]uint8, max(len(e.rows), 2*cap(e.owners)))
 	}
 	e.owners = e.owners[:len(e.rows)]
-	return r.fork(len(e.rows), func(part int) error {
+	err := r.fork(len(e.rows), func(part int) error {
 		from, to := share(len(e.rows), part, r.n)
 		return r.own(&r.lanes[part], from, to)
 	})
+	clear(e.owned)
+	for i := range r.lanes {
+		for n, rows := range r.lanes[i].owned {
+			e.owned[n] += int(rows)
+		}
+	}
+	for i := range r.lanes {
+		r.lanes[i].rows.Add(uint64(e.owned[i]))
+	}
+	return err
 }
 
 // share is the part-th of n about equal parts of a list.
@@ -147,6 +165,7 @@ func (r *region) mergeInputs() {
 func (r *region) own(l *lane, from, to int) error {
 	e := &r.entry
 	key := r.keys[0]
+	clear(l.owned)
 	for i := from; i < to; i++ {
 		if e.from != nil {
 			key = r.keys[e.from[i]]
@@ -158,16 +177,18 @@ func (r *region) own(l *lane, from, to int) error {
 				return fmt.Errorf("BUG: an error value stands in a row: %w", err)
 			}
 		}
-		e.owners[i] = uint8(r.owner(l.key))
+		owner := r.owner(l.key)
+		e.owners[i] = uint8(owner)
+		l.owned[owner]++
 	}
 	return nil
 }
 
-func (r *region) owner(key []byte) int { return (pipeline.KeyOwner(key, r.n) + r.fault.keepAll) % r.n }
+func (r *region) owner(key []byte) int { return pipeline.KeyOwner(key, r.n) }
 
 // fork runs f for every instance, side by side when there is enough to do.
 func (r *region) fork(rows int, f func(part int) error) error {
-	if rows < aloneRows {
+	if rows < aloneRows && !r.fault.eager {
 		return alone(r.n, f)
 	}
 	return r.pool.do(r.n, f)
@@ -177,7 +198,7 @@ func (r *region) fork(rows int, f func(part int) error) error {
 func (r *region) stage(groups []*group, ticks []pipeline.Tick) error {
 	first, rest := groups[0], groups[1:]
 	first.count()
-	if !first.apart() || r.fault.together {
+	if !r.fault.unlimited && !first.apart() || r.fault.together {
 		if err := first.together(ticks); err != nil {
 			return err
 		}
@@ -203,16 +224,11 @@ func (g *group) count() {
 	if len(g.limits) == 0 {
 		return
 	}
-	clear(g.rows)
 	for i, s := range g.instances {
 		if s.feed.inner != nil {
 			g.rows[i] = len(s.feed.inner.rows)
-			continue
-		}
-		if i == 0 {
-			for _, o := range s.feed.entry.owners {
-				g.rows[o]++
-			}
+		} else {
+			g.rows[i] = s.feed.entry.owned[i]
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // newGroup makes the instances of a step. The table $ledger of the first holds the counts of all: the state of a step does not tell
 // in how many instances it ran.
-func newGroup(g *plan.Step, n, level int, ties []*pipeline.Ties) (*group, error) {
+func newGroup(g *plan.Step, n, level int, ties []*pipeline.Ties, fault regionFault) (*group, error) {
 	made := &group{uid: g.UID, rows: make([]int, n)}
 	if g.Keyed != nil {
 		made.stateKey = g.Keyed.StateKey
@@ -29,7 +29,9 @@ func newGroup(g *plan.Step, n, level int, ties []*pipeline.Ties) (*group, error)
 		}
 		made.instances = append(made.instances, &instance{step: s, ties: ties[i], feed: feed{me: uint8(i)}})
 	}
-	made.joinLimits()
+	if !fault.unlimited {
+		made.joinLimits()
+	}
 	return made, nil
 }
 
@@ -127,7 +129,11 @@ func (g *group) restore(from pipeline.StateSource, r *region, merge *merger) (er
 func (g *group) deal(n int, r *region) func(key, sub, val []byte) error {
 	name := g.instances[0].tables[n].Spec().Name
 	return func(key, sub, val []byte) error {
-		return g.instances[r.owner(g.stateKey(name, key))].table(n).Load(key, sub, val)
+		owner := r.owner(g.stateKey(name, key))
+		if r.fault.wrongKeeper {
+			owner = (owner + 1) % r.n
+		}
+		return g.instances[owner].table(n).Load(key, sub, val)
 	}
 }
 

@@ -63,7 +63,8 @@ type zoning struct {
 	regions []Region
 }
 
-func findRegions(g *Graph, steps []int) []Region {
+// Regions finds the keyed regions among the steps of one task.
+func Regions(g *Graph, steps []int) []Region {
 	z := &zoning{g: g, task: map[int]bool{}, of: map[int]int{}, key: map[[2]int][]int{}}
 	for _, i := range steps {
 		z.task[i] = true

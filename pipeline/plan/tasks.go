@@ -6,7 +6,7 @@ package plan
 func cut(g *Graph) []Task {
 	tasks := divide(g)
 	for i := range tasks {
-		tasks[i].Regions = findRegions(g, tasks[i].Steps)
+		tasks[i].Regions = Regions(g, tasks[i].Steps)
 	}
 	return tasks
 }
