@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/weirstream/weir/pipeline"
@@ -17,6 +18,7 @@ func newGroup(g *plan.Step, n, level int, ties []*pipeline.Ties, fault regionFau
 		made.stateKey = g.Keyed.StateKey
 	}
 	for i := range n {
+		runtime.KeepAlive(separate())
 		s := newStep(g.UID, g.New(), 1, g.Ports)
 		s.tied = true
 		s.out.Track(ties[i], level)
