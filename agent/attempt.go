@@ -202,7 +202,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 			Pipeline: a.id, PlanHash: a.graph.Hash, Generation: a.generation, Behaviours: behaviours(a.graph),
 			Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		},
-		Store: a.store, Engine: a.engine, Outbox: sealer{a.outbox, a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
+		Store: a.store, Engine: a.engine, Outbox: sealer{Outbox: a.outbox, journal: a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
 		Current: r.Manifest, Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
 	})
 	if err != nil {
