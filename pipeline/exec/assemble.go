@@ -119,6 +119,7 @@ func (a *assembly) regions(t plan.Task) map[int]*plan.Region {
 func (a *assembly) step(ti int, t *task, i int) error {
 	g := a.graph.Steps[i]
 	s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
+	s.skips = skipsOf(a.p.options.Skip, g.UID)
 	if err := s.open(); err != nil {
 		return err
 	}
@@ -143,6 +144,9 @@ func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 		g, err := newGroup(step, r.n, level+1, r.ties, r.fault)
 		if err != nil {
 			return err
+		}
+		for _, s := range g.instances {
+			s.skips = skipsOf(a.p.options.Skip, g.uid)
 		}
 		before := made[step.Inputs[0].Step]
 		if step.Inputs[0].Step < 0 {

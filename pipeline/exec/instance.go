@@ -1,6 +1,10 @@
 package exec
 
-import "github.com/weirstream/weir/pipeline"
+import (
+	"runtime/debug"
+
+	"github.com/weirstream/weir/pipeline"
+)
 
 // entry is the input of a keyed region for one batch: the rows of all instances, in the total order of the input.
 type entry struct {
@@ -73,7 +77,7 @@ func (f *feed) marks() []pipeline.Mark {
 }
 
 // instance is one instance of a step of a keyed region. It works like step.run, in calls that the region may put between those of the other
-// instances: begin, then process for each row with advanceTo before it, then end.
+// instances: begin, then work for each row with advanceTo before it, then end.
 type instance struct {
 	*step
 	ties   *pipeline.Ties // of all steps of the instance
@@ -102,14 +106,14 @@ func (s *instance) advanceTo(at pipeline.At) {
 	}
 }
 
-// process works on the next row.
-func (s *instance) process() {
+// work takes the next row.
+func (s *instance) work() {
 	tie := s.feed.tie()
 	in, r := s.feed.take()
 	s.out.At = r.At
 	s.out.Cause(tie)
 	s.out.Counters.In++
-	s.op.Process(in, r, s.out)
+	s.step.process(in, r)
 }
 
 // end applies the rest of the ticks and marks and hands the outputs over.
@@ -122,14 +126,14 @@ func (s *instance) end() {
 func (s *instance) run(ticks []pipeline.Tick) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = s.panicked(r)
+			err = s.failed(r, debug.Stack())
 		}
 	}()
 	s.begin(ticks)
 	defer s.unlock()
 	for s.feed.more() {
 		s.advanceTo(s.feed.rows()[s.feed.next].At)
-		s.process()
+		s.work()
 	}
 	s.end()
 	return nil

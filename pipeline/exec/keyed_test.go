@@ -393,10 +393,10 @@ func TestATimerWithoutAKeyFailsTheRegion(t *testing.T) {
 	}
 }
 
-// explosive panics at one value.
-type explosive struct{ keyedWindows }
+// allergicKeyed panics at one value.
+type allergicKeyed struct{ keyedWindows }
 
-func (e *explosive) Process(in int, r *pipeline.Row, out *pipeline.Out) {
+func (e *allergicKeyed) Process(in int, r *pipeline.Row, out *pipeline.Out) {
 	if r.Slots[slotValue].Num == 13 {
 		panic("value 13")
 	}
@@ -407,7 +407,7 @@ func (e *explosive) Process(in int, r *pipeline.Row, out *pipeline.Out) {
 func TestAPanicInAnInstanceFailsTheRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := keyedGraph(4, func() *keyedWindows { return &keyedWindows{} })
-		g.Steps[4].New = func() pipeline.Operator { return &explosive{keyedWindows{slot: slotValue}} }
+		g.Steps[4].New = func() pipeline.Operator { return &allergicKeyed{keyedWindows{slot: slotValue}} }
 		var entries []pipeline.Entry
 		for i := range 200 {
 			entries = append(entries, pipeline.Entry{

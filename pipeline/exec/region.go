@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/weirstream/weir/pipeline"
@@ -248,7 +249,7 @@ func (g *group) together(ticks []pipeline.Tick) (err error) {
 	at := g.instances[0]
 	defer func() {
 		if r := recover(); r != nil {
-			err = at.panicked(r)
+			err = at.failed(r, debug.Stack())
 		}
 	}()
 	for _, l := range g.limits {
@@ -269,7 +270,7 @@ func (g *group) together(ticks []pipeline.Tick) (err error) {
 			s.advanceTo(place)
 		}
 		at = next
-		next.process()
+		next.work()
 	}
 	for _, s := range g.instances {
 		at = s

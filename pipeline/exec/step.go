@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"fmt"
 	"runtime/debug"
 
 	"github.com/weirstream/weir/pipeline"
@@ -29,7 +28,9 @@ type step struct {
 	ticked int64
 	// watermark is the step's event time now; it is rebuilt from the marks, which start from the sources' state.
 	watermark int64
-	tied      bool // an instance of a keyed region: see instance.go
+	row       *pipeline.Row       // that the operator works on; nil: none, a timer
+	skips     []pipeline.Position // sorted: the operator panics at their rows, they become dead letters
+	tied      bool                // an instance of a keyed region: see instance.go
 }
 
 func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
@@ -49,7 +50,7 @@ func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
 func (s *step) run(ticks []pipeline.Tick) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = s.panicked(r)
+			err = s.failed(r, debug.Stack())
 		}
 	}()
 	s.lock()
@@ -61,22 +62,19 @@ func (s *step) run(ticks []pipeline.Tick) (err error) {
 		marks = s.merge.mergeMarks(s.inputs)
 	}
 	switch {
-	case s.timeless && s.merge == nil:
+	case s.timeless && s.merge == nil && len(s.skips) == 0:
 		rows := s.inputs[0].rows
 		s.out.Counters.In += uint64(len(rows))
 		for i := range rows {
-			s.out.At = rows[i].At
+			s.out.At, s.row = rows[i].At, &rows[i]
 			s.op.Process(0, &rows[i], s.out)
 		}
+		s.row = nil
 	default:
 		s.walk(ticks, marks)
 	}
 	s.finish(marks)
 	return nil
-}
-
-func (s *step) panicked(r any) error {
-	return fmt.Errorf("step %s: operator panic at position %d: %v\n%s", s.uid, s.out.At.Pos, r, debug.Stack())
 }
 
 func (s *step) lock() {
@@ -123,7 +121,7 @@ func (s *step) walk(ticks []pipeline.Tick, marks []pipeline.Mark) {
 		}
 		s.out.At = r.At
 		s.out.Counters.In++
-		s.op.Process(in, r, s.out)
+		s.process(in, r)
 	}
 	end := pipeline.At{Pos: ^pipeline.Position(0), Phase: pipeline.After}
 	s.advance(ticks, marks, ti, mi, end)

@@ -49,7 +49,9 @@ type Source struct {
 type TopicDecoder struct {
 	Topic string
 	New   func() codec.Decoder
-	As    string // json, cbor, text, number, bytes
+	As    string // json, cbor, text, number, bytes, csv, influx
+	// Params is the canonical form of what else was configured, "" for nothing.
+	Params string
 	// Ordered: what the decoder makes of a message depends on those before it; then messages are decoded one by one.
 	Ordered bool
 }
