@@ -169,7 +169,7 @@ func keyedStep(uid string, slot int, make func() *keyedWindows, inputs ...plan.R
 
 func statelessStep(uid string, from plan.Ref, n uint64) *plan.Step {
 	s := oneInput(uid, from, func() pipeline.Operator { return pass{n: n} })
-	s.Stateless, s.Carries = true, [][]int{{slotTime, slotValue}}
+	s.Stateless, s.Narrow, s.Carries = true, true, [][]int{{slotTime, slotValue}}
 	return s
 }
 

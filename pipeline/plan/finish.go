@@ -58,7 +58,7 @@ func (b *built) finish() *Step {
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
 	}
-	s.Keyed, s.Carries = b.keyed, b.carries()
+	s.Keyed, s.Carries, s.Narrow = b.keyed, b.carries(), b.narrow
 	s.Stateless = len(b.in) == 1 && !b.stateful && pipeline.IsTimeless(b.new())
 	return s
 }
