@@ -441,7 +441,9 @@ func TestPoisonInARegion(t *testing.T) {
 			sinks := map[string]*collect{}
 			p, failed := New(Options{
 				Graph: g, Generation: 1, Deliver: func(pipeline.TaskSnapshot) {}, Skip: skip, fault: regionFault{eager: true},
-				Read: func(pipeline.Position) (pipeline.BlockReader, error) { return &memory{entries: entries, block: 100}, nil },
+				Read: func(pipeline.Position) (pipeline.BlockReader, error) {
+					return &memory{entries: entries, block: 100}, nil
+				},
 				Sink: func(uid string) (pipeline.ResultSink, error) { sinks[uid] = &collect{}; return sinks[uid], nil },
 			})
 			if failed != nil {
