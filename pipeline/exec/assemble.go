@@ -235,6 +235,7 @@ func (p *Pipeline) restore() error {
 			marks[m.UID] = m
 		}
 	}
+	reached := int64(-1)
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
 			if from != nil {
@@ -245,9 +246,12 @@ func (p *Pipeline) restore() error {
 			if err := s.restored(); err != nil {
 				return err
 			}
+			reached = max(reached, s.clock.reached(s.plan.Idle, s.plan.Time))
 		}
+	}
+	for _, t := range p.tasks {
 		for _, u := range t.units {
-			if err := u.restore(from); err != nil {
+			if err := u.restore(from, reached); err != nil {
 				return err
 			}
 		}

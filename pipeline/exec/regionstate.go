@@ -94,7 +94,7 @@ func (g *group) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 }
 
 // restore deals what a checkpoint holds out to the owners of the keys, and lets each instance rebuild its indexes.
-func (g *group) restore(from pipeline.StateSource, r *region, merge *merger) (err error) {
+func (g *group) restore(from pipeline.StateSource, r *region, reached int64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("step %s: panic over restored state: %v\n%s", g.uid, p, debug.Stack())
@@ -112,11 +112,14 @@ func (g *group) restore(from pipeline.StateSource, r *region, merge *merger) (er
 				return err
 			}
 		}
-		if err := first.loadLedger(merge); err != nil {
+		if err := first.loadLedger(r.mergerOf(g)); err != nil {
 			return err
 		}
 		for _, s := range g.instances[1:] {
 			s.ticked = first.ticked
+		}
+		for _, s := range g.instances {
+			s.tell(reached)
 		}
 	}
 	for _, s := range g.instances {
@@ -163,9 +166,9 @@ func (r *region) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 	return parts
 }
 
-func (r *region) restore(from pipeline.StateSource) error {
+func (r *region) restore(from pipeline.StateSource, reached int64) error {
 	for _, g := range r.groups {
-		if err := g.restore(from, r, r.mergerOf(g)); err != nil {
+		if err := g.restore(from, r, reached); err != nil {
 			return err
 		}
 	}

@@ -233,6 +233,19 @@ func (s *source) restored() error {
 	return nil
 }
 
+// reached is the elapsed time to which the clock is known to have gone: the stamp of the last record; when the source is idle, the time that
+// makes it so, and what its watermark went on by.
+func (c *sourceClock) reached(idle *plan.Idle, time *plan.Time) int64 {
+	if !c.idle || idle == nil {
+		return c.lastElapsed
+	}
+	at := c.lastElapsed + idle.AfterNs
+	if c.started && time != nil && c.watermark != pipeline.MaxWatermark {
+		at = max(at, c.lastElapsed+(c.watermark-(c.timeMax-time.OutOfOrdernessMs))*1e6)
+	}
+	return at
+}
+
 // nextIdle is the elapsed time at which the idle rule next moves the watermark to eventTime, NoDeadline if never.
 func (c *sourceClock) nextIdle(idle *plan.Idle, time *plan.Time, eventTime int64) int64 {
 	if idle == nil || !idle.Advance || time == nil || eventTime == pipeline.NoDeadline || c.lastElapsed < 0 {

@@ -107,7 +107,7 @@ func (s *step) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 
 // restore fills the tables from a checkpoint and lets the operator rebuild its indexes. A panic over what it finds there is an error:
 // it fails this pipeline, not the process.
-func (s *step) restore(from pipeline.StateSource) (err error) {
+func (s *step) restore(from pipeline.StateSource, reached int64) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("step %s: panic over restored state: %v\n%s", s.uid, r, debug.Stack())
@@ -122,6 +122,7 @@ func (s *step) restore(from pipeline.StateSource) (err error) {
 		if err := s.loadLedger(s.merge); err != nil {
 			return err
 		}
+		s.tell(reached)
 	}
 	if err := s.op.Restored(); err != nil {
 		return fmt.Errorf("step %s: rebuild from state: %w", s.uid, err)
@@ -144,6 +145,14 @@ func (s *step) loadLedger(merge *merger) error {
 	}
 	s.ticked = int64(at(6)) - 1
 	return nil
+}
+
+// tell has the tables judge their TTL by the time that the checkpoint was made at, as far as it is known: the watermark is repeated before the
+// first tick comes, and must not fire what had expired.
+func (s *step) tell(reached int64) {
+	for _, t := range s.tables {
+		t.SetNow(max(reached, s.ticked))
+	}
 }
 
 // loadTable gives a checkpoint's entries of a table to load, and refuses those of another kind.
