@@ -50,27 +50,21 @@ func (h *heldHeap) Pop() any {
 	return e
 }
 
-// appendSlots writes a row's values: count, then each as appendValue does.
+// appendSlots writes a row's values: count, then per value its kind, and the number or the text with its length.
 func appendSlots(dst []byte, slots []pipeline.Value) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(slots)))
 	for _, v := range slots {
-		dst = appendValue(dst, v)
-	}
-	return dst
-}
-
-// appendValue writes a value: its kind, then the number or the text with its length.
-func appendValue(dst []byte, v pipeline.Value) []byte {
-	dst = append(dst, byte(v.Kind))
-	switch v.Kind {
-	case pipeline.Null:
-	case pipeline.Bool:
-		dst = append(dst, byte(v.Num))
-	case pipeline.Int, pipeline.Uint, pipeline.Float:
-		dst = binary.LittleEndian.AppendUint64(dst, v.Num)
-	default:
-		dst = binary.AppendUvarint(dst, uint64(len(v.Str)))
-		dst = append(dst, v.Str...)
+		dst = append(dst, byte(v.Kind))
+		switch v.Kind {
+		case pipeline.Null:
+		case pipeline.Bool:
+			dst = append(dst, byte(v.Num))
+		case pipeline.Int, pipeline.Uint, pipeline.Float:
+			dst = binary.LittleEndian.AppendUint64(dst, v.Num)
+		default:
+			dst = binary.AppendUvarint(dst, uint64(len(v.Str)))
+			dst = append(dst, v.Str...)
+		}
 	}
 	return dst
 }
