@@ -41,6 +41,9 @@ func Explain(spec *Spec, g *Graph) string {
 		if s.Columns != nil {
 			fmt.Fprintf(&b, "          columns: %s\n", columnList(s.Columns))
 		}
+		if s.Added != nil {
+			fmt.Fprintf(&b, "          adds: %s\n", columnList(s.Added))
+		}
 	}
 	lossy := ""
 	for _, s := range g.Sources {

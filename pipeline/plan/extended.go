@@ -171,14 +171,22 @@ func (c *compiler) extend(e *extended, name Text, at Pos, kind pipeline.Kind) (s
 	return e.add(name.Value, kind), true
 }
 
+// extendedOf is the scope if it is one of rows with columns besides, else nil.
+func extendedOf(s scope) *extended {
+	switch s := s.(type) {
+	case *extended:
+		return s
+	case *elements:
+		return s.extended
+	}
+	return nil
+}
+
 // replacesField finds a step before an edge whose columns stand for fields of the document that a sink writes: "" for none.
 func replacesField(s scope) string {
-	e, is := s.(*extended)
-	if flat, also := s.(*elements); also {
-		e, is = flat.extended, true
-	}
+	e := extendedOf(s)
 	switch {
-	case !is || !e.open():
+	case e == nil || !e.open():
 		return ""
 	case e.instead:
 		return e.what

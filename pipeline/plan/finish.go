@@ -59,6 +59,9 @@ func (b *built) finish() *Step {
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
 	}
+	if e, behind := extendedOf(b.out[0].scope), kinds[b.kind].adds; behind && e != nil {
+		s.Added = slices.Clone(e.own)
+	}
 	return s
 }
 

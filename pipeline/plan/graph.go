@@ -98,6 +98,8 @@ type Step struct {
 	Params string
 	// Columns are those of port 0, nil where the rows of the input go on.
 	Columns []Column
+	// Added are the columns that the step adds to the rows of the input, or that stand for fields of it.
+	Added []Column
 }
 
 // Sink is one output stream.
