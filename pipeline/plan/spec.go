@@ -12,6 +12,8 @@ type Spec struct {
 	State   StateSpec
 	// AtLeastOnce is checkpoint.mode at-least-once: results leave without waiting for the journal.
 	AtLeastOnce bool
+	// Parallelism is Graph.Parallelism.
+	Parallelism int
 	// CommitIntervalMs is checkpoint.interval, for Explain.
 	CommitIntervalMs int64
 }
@@ -29,6 +31,8 @@ const (
 	DecodeText   = "text"
 	DecodeNumber = "number"
 	DecodeBytes  = "bytes"
+	DecodeCSV    = "csv"
+	DecodeInflux = "influx"
 )
 
 // SourceSpec is what the plan needs of a source.
@@ -46,6 +50,10 @@ type SourceSpec struct {
 type DecodeSpec struct {
 	Topic Text // "" matches all
 	As    Text
+	// Columns are the names of a CSV line's values, in order; Separator stands between them.
+	Columns   []Text
+	Separator string // , ; | or tab
+	Pos       Pos
 }
 
 // FieldSpec declares a field of the payload. Kind is Null for "any".
