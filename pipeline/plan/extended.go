@@ -39,6 +39,20 @@ func (e *extended) give(from int, kind pipeline.Kind) int {
 	return len(e.mapping) - 1
 }
 
+// carry gives the slot in which a part of a key comes out, also when an own column hides the field.
+func (e *extended) carry(k key) int {
+	if slot := slices.Index(e.mapping, k.slot); slot >= 0 {
+		return slot
+	}
+	slot := e.give(k.slot, k.kind)
+	if _, taken := e.slots[k.path]; taken || e.column(k.path) != nil {
+		e.slots["\x01"+k.path] = slot
+		return slot
+	}
+	e.slots[k.path] = slot
+	return slot
+}
+
 func (e *extended) column(name string) *Column {
 	i := slices.IndexFunc(e.own, func(c Column) bool { return c.Name == name })
 	if i < 0 {
