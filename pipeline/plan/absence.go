@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/ops"
@@ -20,6 +21,10 @@ func (c *compiler) absence(b *built, in *edge) bool {
 	after, good := c.span("absence", a.AfterNs, a.Pos, a.EventTime)
 	if !ok || !good {
 		return false
+	}
+	if a.EventTime && !c.timeGoesOn(c.stepInputs[c.specIndex(b.spec)]) {
+		c.warnings.Add(a.Pos, "", "set idle: {after, watermark: advance} at a source before it, or time: processing",
+			"%s: when nothing arrives event time stands still, and nobody is missed", stepName(b.spec))
 	}
 	t := &table{what: stepName(b.spec)}
 	config := ops.AbsenceConfig{Key: slotsOf(keys), After: after, EventTime: a.EventTime, Timed: in.timed, MaxKeys: c.maxKeys(b.spec)}
@@ -50,3 +55,19 @@ func (c *compiler) absence(b *built, in *edge) bool {
 	}
 	return true
 }
+
+// timeGoesOn tells whether a source behind the inputs lets its time go on while it is idle.
+func (c *compiler) timeGoesOn(inputs []target) bool {
+	for _, t := range inputs {
+		if t.step < 0 {
+			if idle := c.spec.Sources[t.source].Idle; idle != nil && idle.Advance {
+				return true
+			}
+		} else if c.timeGoesOn(c.stepInputs[t.step]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *compiler) specIndex(s *StepSpec) int { return slices.Index(c.spec.Steps, s) }

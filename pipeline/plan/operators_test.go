@@ -214,3 +214,27 @@ func TestOperatorsAreDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsenceByATimeThatStandsStill is said.
+func TestAbsenceByATimeThatStandsStill(t *testing.T) {
+	warned := func(event bool, idle *IdleSpec) int {
+		s := source("s")
+		s.Idle = idle
+		step := &StepSpec{UID: text("silent"), From: texts("f"), By: texts("device")}
+		step.Absence = &AbsenceSpec{AfterNs: 1e9, EventTime: event}
+		_, problems, warnings := Compile(&Spec{Sources: []*SourceSpec{s}, Steps: []*StepSpec{filterStep("f", "s", "x > 1"), step}, Sinks: []*SinkSpec{fileSink("o", "silent")}})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return len(warnings)
+	}
+	if n := warned(true, nil); n != 1 {
+		t.Errorf("%d warnings of event time without an idle rule", n)
+	}
+	if n := warned(true, &IdleSpec{AfterNs: 1e9}); n != 1 {
+		t.Errorf("%d warnings of event time that is held", n)
+	}
+	if n := warned(true, &IdleSpec{AfterNs: 1e9, Advance: true}) + warned(false, nil); n != 0 {
+		t.Errorf("%d warnings of time that goes on", n)
+	}
+}
