@@ -82,6 +82,9 @@ func TestAbsence(t *testing.T) {
 				if i < len(c.times) && r.Time != c.times[i] {
 					t.Errorf("row %d has the time %d, want %d", i, r.Time, c.times[i])
 				}
+				if seen := r.Slots[2].Int(); r.Slots[1].Str == ops.TransitionMissing && c.config.Timed && r.Deadline != seen+10 {
+					t.Errorf("row %d stands at the deadline %d, want %d", i, r.Deadline, seen+10)
+				}
 			}
 			if got := showDead(result.Dead); got != c.dead {
 				t.Errorf("dead letters %s, want %s", got, c.dead)
