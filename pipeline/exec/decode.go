@@ -26,12 +26,16 @@ type topicDecoder struct {
 	decoder codec.Decoder
 }
 
-// reading is what an entry holds, or the reason why it is refused.
+// reading is what an entry holds, or why it is refused. It is small: with several lanes it goes from one core to another.
 type reading struct {
-	slots          []pipeline.Value
-	time           int64
-	reason, detail string
+	slots   []pipeline.Value
+	time    int64
+	refused *refusal // nil: it is not
 }
+
+type refusal struct{ reason, detail string }
+
+func refusedFor(reason, detail string) reading { return reading{refused: &refusal{reason, detail}} }
 
 func newDecodeLane(p *plan.Source, out *pipeline.Out) *decodeLane {
 	l := &decodeLane{plan: p, out: out, topics: map[string]topicText{}}
@@ -93,16 +97,16 @@ func (s *source) decodeAhead(in *Input) (bool, error) {
 func (s *decodeLane) read(e *pipeline.Entry) reading {
 	d := s.decoder(e.Topic)
 	if d == nil {
-		return reading{reason: "decoder", detail: "no decoder is configured for this topic"}
+		return refusedFor("decoder", "no decoder is configured for this topic")
 	}
 	slots := s.out.Slots(s.plan.Width)
 	if err := d.Decode(e.Payload, slots); err != nil {
-		return reading{reason: decodeReason(err), detail: err.Error()}
+		return refusedFor(decodeReason(err), err.Error())
 	}
 	s.fillMeta(e, slots)
 	at, reason := eventTime(s.plan.Time, e.Stamp, slots)
 	if reason != "" {
-		return reading{reason: "time", detail: reason}
+		return refusedFor("time", reason)
 	}
 	if s.plan.TimeSlot >= 0 && at != pipeline.NoTime {
 		slots[s.plan.TimeSlot] = pipeline.IntValue(at)

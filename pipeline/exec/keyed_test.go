@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -169,7 +170,7 @@ func keyedStep(uid string, slot int, make func() *keyedWindows, inputs ...plan.R
 
 func statelessStep(uid string, from plan.Ref, n uint64) *plan.Step {
 	s := oneInput(uid, from, func() pipeline.Operator { return pass{n: n} })
-	s.Stateless, s.Carries = true, [][]int{{slotTime, slotValue}}
+	s.Stateless, s.Narrow, s.Carries = true, true, [][]int{{slotTime, slotValue}}
 	return s
 }
 
@@ -419,6 +420,56 @@ func TestAPanicInAnInstanceFailsTheRegion(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestPoisonInARegion: a panic at a row names its record, and the step goes on without it, the same with every n.
+func TestPoisonInARegion(t *testing.T) {
+	var entries []pipeline.Entry
+	for i := range 100 {
+		entries = append(entries, pipeline.Entry{
+			Pos: pipeline.Position(i + 1), Source: "a", Kind: pipeline.EntryMessage, Stamp: pipeline.Stamp{Elapsed: int64(i) * 1e6},
+			Payload: fmt.Appendf(nil, `{"t":%d,"v":%d}`, i, i%40+1),
+		})
+	}
+	want := map[string][]string{}
+	for _, n := range []int{1, 4} {
+		g := keyedGraph(n, func() *keyedWindows { return &keyedWindows{} })
+		g.Steps[2].New = func() pipeline.Operator { return &allergicKeyed{keyedWindows{slot: slotValue}} }
+		var skip []Poison
+		var err error
+		for len(skip) < 10 {
+			sinks := map[string]*collect{}
+			p, failed := New(Options{
+				Graph: g, Generation: 1, Deliver: func(pipeline.TaskSnapshot) {}, Skip: skip, fault: regionFault{eager: true},
+				Read: func(pipeline.Position) (pipeline.BlockReader, error) {
+					return &memory{entries: entries, block: 100}, nil
+				},
+				Sink: func(uid string) (pipeline.ResultSink, error) { sinks[uid] = &collect{}; return sinks[uid], nil },
+			})
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			err = p.Run(t.Context())
+			var poison *PoisonError
+			if !errors.As(err, &poison) {
+				for uid, c := range sinks {
+					if n == 1 {
+						want[uid] = c.lines
+					} else if d := gocmp.Diff(want[uid], c.lines); d != "" {
+						t.Errorf("sink %s: %s", uid, d)
+					}
+				}
+				break
+			}
+			skip = append(skip, poison.Poison)
+		}
+		if err != nil || len(skip) != 3 || skip[0] != (Poison{Step: "k1", Position: 13}) {
+			t.Errorf("%d instances: %v, skipped %v", n, err, skip)
+		}
+	}
+	if len(want[DeadSink]) < 3 {
+		t.Errorf("dead letters %v", want[DeadSink])
+	}
 }
 
 func runError(t *testing.T, g *plan.Graph, entries []pipeline.Entry) error {

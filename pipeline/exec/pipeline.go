@@ -45,6 +45,9 @@ type Options struct {
 const (
 	// BatchRowsDefault keeps a batch's rows within the second-level cache of a Cortex-A53.
 	BatchRowsDefault = 512
+	// batchInstances: a batch has BatchRowsDefault rows for each instance, for so many of them. A fork costs the same however much
+	// there is to do.
+	batchInstances = 8
 	// channelDepth is how many batches wait between two tasks: one to work on, one to have ready. More only adds memory and
 	// the time that a barrier takes.
 	channelDepth = 2
@@ -66,7 +69,7 @@ type Pipeline struct {
 // New assembles the tasks and fills their state. It reads no record.
 func New(o Options) (*Pipeline, error) {
 	if o.BatchRows <= 0 {
-		o.BatchRows = BatchRowsDefault
+		o.BatchRows = BatchRows(o.Graph)
 	}
 	if o.Handled == nil {
 		o.Handled = func(int) {}
@@ -90,6 +93,9 @@ func New(o Options) (*Pipeline, error) {
 	}}
 	return p, nil
 }
+
+// BatchRows is the default of Options.BatchRows for a graph.
+func BatchRows(g *plan.Graph) int { return BatchRowsDefault * min(instances(g), batchInstances) }
 
 // instances resolves the parallelism of a graph on this machine.
 func instances(g *plan.Graph) int {

@@ -51,6 +51,8 @@ type group struct {
 	instances []*instance
 	stateKey  func(table string, key []byte) []byte // nil: stateless
 	limits    []*state.Limit
+	narrow    bool  // plan.Step.Narrow
+	bounded   bool  // it gets no more rows than the region's entry gives the instance: all before it in the region are narrow
 	rows      []int // per instance, for the limits
 	dead      merging[tiedDead]
 }
@@ -72,8 +74,9 @@ func newRegion(n int, p *pool, keys [][]int) *region {
 }
 
 // add puts the next step into the region, behind a port of an earlier one; before is nil for one that reads the region's input. A step with a
-// limit begins a stage: how many rows it gets must be known.
+// limit may run behind others in one fork when it is known beforehand how many rows it gets at most; else it begins a stage.
 func (r *region) add(g *group, before *group, port int) {
+	g.bounded = before == nil || before.bounded && before.narrow
 	for i, s := range g.instances {
 		s.feed.entry = &r.entry
 		if before != nil {
@@ -81,7 +84,7 @@ func (r *region) add(g *group, before *group, port int) {
 		}
 	}
 	r.groups = append(r.groups, g)
-	if n := len(r.stages); n > 0 && len(g.limits) == 0 {
+	if n := len(r.stages); n > 0 && (len(g.limits) == 0 || g.bounded) {
 		r.stages[n-1] = append(r.stages[n-1], g)
 		return
 	}
@@ -195,49 +198,64 @@ func (r *region) fork(rows int, f func(part int) error) error {
 	return r.pool.do(r.n, f)
 }
 
-// stage runs some steps behind one another in every instance. The first of them may have limits; none of the others has.
+// stage runs some steps behind one another. While nothing can meet a limit, all of them in one fork; else one by one.
 func (r *region) stage(groups []*group, ticks []pipeline.Tick) error {
-	first, rest := groups[0], groups[1:]
-	first.count()
-	if !r.fault.unlimited && !first.apart() || r.fault.together {
-		if err := first.together(ticks); err != nil {
+	if r.apart(groups) {
+		return r.fork(len(r.entry.rows), func(part int) error {
+			for _, g := range groups {
+				if err := g.instances[part].run(ticks); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for _, g := range groups {
+		run := g.together
+		if g.apart(g.given()) && !r.fault.together {
+			run = func(ticks []pipeline.Tick) error {
+				return r.fork(len(r.entry.rows), func(part int) error { return g.instances[part].run(ticks) })
+			}
+		}
+		if err := run(ticks); err != nil {
 			return err
 		}
-		first = nil
 	}
-	return r.fork(len(r.entry.rows), func(part int) error {
-		if first != nil {
-			if err := first.instances[part].run(ticks); err != nil {
-				return err
-			}
-		}
-		for _, g := range rest {
-			if err := g.instances[part].run(ticks); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return nil
 }
 
-// count tells the limits how many rows each instance gets.
-func (g *group) count() {
-	if len(g.limits) == 0 {
-		return
+// apart tells whether the instances may run through these steps side by side, by what is known before the first of them has run.
+func (r *region) apart(groups []*group) bool {
+	if r.fault.together {
+		return false
 	}
+	for i, g := range groups {
+		rows := r.entry.owned // no more than that
+		if i == 0 {
+			rows = g.given()
+		}
+		if !r.fault.unlimited && !g.apart(rows) {
+			return false
+		}
+	}
+	return true
+}
+
+// given is how many rows each instance gets.
+func (g *group) given() []int {
 	for i, s := range g.instances {
-		if s.feed.inner != nil {
-			g.rows[i] = len(s.feed.inner.rows)
-		} else {
-			g.rows[i] = s.feed.entry.owned[i]
+		if s.feed.inner == nil {
+			return s.feed.entry.owned
 		}
+		g.rows[i] = len(s.feed.inner.rows)
 	}
+	return g.rows
 }
 
-// apart tells whether the instances may run side by side: no row can meet a limit.
-func (g *group) apart() bool {
+// apart tells whether the instances may run side by side: with at most so many rows each, none can meet a limit.
+func (g *group) apart(rows []int) bool {
 	for _, l := range g.limits {
-		if !l.Apart(g.rows) {
+		if !l.Apart(rows) {
 			return false
 		}
 	}

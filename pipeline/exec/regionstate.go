@@ -13,7 +13,7 @@ import (
 // newGroup makes the instances of a step. The table $ledger of the first holds the counts of all: the state of a step does not tell
 // in how many instances it ran.
 func newGroup(g *plan.Step, n, level int, ties []*pipeline.Ties, fault regionFault) (*group, error) {
-	made := &group{uid: g.UID, rows: make([]int, n)}
+	made := &group{uid: g.UID, narrow: g.Narrow, rows: make([]int, n)}
 	if g.Keyed != nil {
 		made.stateKey = g.Keyed.StateKey
 	}

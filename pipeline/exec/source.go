@@ -152,8 +152,8 @@ func (s *source) record(e *pipeline.Entry, i int, ahead bool) bool {
 	} else {
 		r = s.lanes[0].read(e)
 	}
-	if r.reason != "" {
-		s.refuse(r.reason, r.detail, e)
+	if r.refused != nil {
+		s.refuse(r.refused.reason, r.refused.detail, e)
 		return false
 	}
 	s.counts.Rows++

@@ -62,7 +62,7 @@ func (b *built) finish() *Step {
 	if e, behind := extendedOf(b.out[0].scope), kinds[b.kind].adds; behind && e != nil {
 		s.Added = slices.Clone(e.own)
 	}
-	s.Keyed, s.Carries = b.keyed, b.carries()
+	s.Keyed, s.Carries, s.Narrow = b.keyed, b.carries(), b.narrow
 	s.Stateless = len(b.in) == 1 && !b.stateful && pipeline.IsTimeless(b.new())
 	return s
 }

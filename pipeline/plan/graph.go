@@ -114,6 +114,8 @@ type Step struct {
 	Keyed *Keyed
 	// Stateless: neither state nor time nor a second input; it may run wherever its rows are.
 	Stateless bool
+	// Narrow: at most one row comes out for each that comes in, on all ports together, and none from a timer.
+	Narrow bool
 	// Carries says, per port, which slot of the input each slot of the output is, -1 for none; nil: not known.
 	Carries [][]int
 }

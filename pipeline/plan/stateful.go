@@ -19,6 +19,7 @@ func (c *compiler) deadband(b *built, in *edge) bool {
 	config := ops.DeadbandConfig{Key: slotsOf(keys), Value: value, Threshold: d.Threshold, MaxKeys: c.maxKeys(b.spec), TTL: c.ttl(b.spec)}
 	b.stateful, b.programs, b.validate = true, []*expr.Program{value}, config.Validate
 	b.out = []edge{*in}
+	b.narrow = true
 	b.keyedBy(config.Key, stateKeyWhole, config.Key)
 	b.new = func() pipeline.Operator { return ops.NewDeadband(config) }
 	b.params = func() string {
@@ -83,6 +84,7 @@ func (c *compiler) alarm(b *built, in *edge) bool {
 	config.Width = t.width()
 	b.stateful, b.validate, b.fixed = true, config.Validate, t
 	b.out = []edge{{scope: t, timed: in.timed}}
+	b.narrow = config.HoldNs == 0
 	b.keyedBy(config.Key, stateKeyWhole, config.KeyOut)
 	b.new = func() pipeline.Operator { return withTime(ops.NewAlarm(config), timeSlot) }
 	b.params = func() string {
@@ -115,6 +117,7 @@ func (c *compiler) dedup(b *built, in *edge) bool {
 	}
 	b.stateful, b.validate = true, config.Validate
 	b.out = []edge{*in}
+	b.narrow = true
 	if slots := fieldSlots(config.Key); slots != nil {
 		b.keyedBy(slots, stateKeyWhole, slots)
 	}

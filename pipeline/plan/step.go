@@ -32,6 +32,7 @@ type built struct {
 	in     []*edge
 	carry  []int  // slot of port 0 -> slot of the input, -1: none; nil: not known
 	keyed  *Keyed // nil: not to be divided by key
+	narrow bool   // Step.Narrow
 }
 
 // kind tells what a step is; more than one name is a problem of the caller.

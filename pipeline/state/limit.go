@@ -23,28 +23,33 @@ func NewLimit(tables []*Table) *Limit {
 func (l *Limit) Apart(rows []int) bool {
 	free := l.max
 	for i, t := range l.tables {
-		free -= t.live + rows[i] // live without SetNow: time only takes away from it
+		free -= t.most() + rows[i]
 	}
 	if free < 0 {
 		return false
 	}
 	l.together = false
 	for i, t := range l.tables {
-		t.ceiling = t.live + rows[i] + free/len(l.tables)
+		t.ceiling = t.most() + rows[i] + free/len(l.tables)
 	}
 	return true
 }
 
+// most is Len or more: it costs nothing.
+func (t *Table) most() int { return t.live }
+
 // Together prepares for a batch that one goroutine works through in the total order. It holds the locks of all tables meanwhile.
 func (l *Limit) Together() { l.together = true }
 
-// full tells whether a new key would be one too many.
+// full tells whether a new key would be one too many. Whatever makes an entry asks it.
 func (t *Table) full() bool {
 	switch {
+	case t.spec.MaxKeys == 0:
+		return false
 	case t.limit == nil:
-		return t.live >= t.spec.MaxKeys
+		return t.Len() >= t.spec.MaxKeys
 	case !t.limit.together:
-		if t.live >= t.ceiling {
+		if t.most() >= t.ceiling {
 			panic("BUG: state table " + t.spec.Name + ": a keyed step makes more than one entry per row")
 		}
 		return false
@@ -52,7 +57,7 @@ func (t *Table) full() bool {
 	n := 0
 	for _, other := range t.limit.tables {
 		other.SetNow(t.now) // what has expired in one table has in all
-		n += other.live
+		n += other.Len()
 	}
 	return n >= t.limit.max
 }

@@ -163,7 +163,7 @@ func (t *Table) upsert(key, sub []byte, size int, keep bool) (val []byte, id uin
 		rec = t.slab.at(t.index.entry(id).ref)
 	}
 	created = id == 0 || !t.there(rec)
-	if created && t.spec.MaxKeys > 0 && t.full() {
+	if created && t.full() {
 		return nil, 0, false, ErrMaxKeys
 	}
 	linked := false // an expired entry is still in its key's list

@@ -79,7 +79,7 @@ func (m *memory) Next(context.Context) (*pipeline.Block, error) {
 	if len(m.entries) == 0 {
 		return nil, io.EOF
 	}
-	n := min(len(m.entries), 512)
+	n := min(len(m.entries), 4096)
 	b := &pipeline.Block{Entries: m.entries[:n], First: m.entries[0].Pos, Last: m.entries[n-1].Pos}
 	m.entries = m.entries[n:]
 	return b, nil
