@@ -174,7 +174,7 @@ var CastTypes = []string{"bool", "int", "uint", "float", "string"}
 
 func (c *compiler) cast(b *built, in *edge) bool {
 	e := newExtended(stepName(b.spec), in.scope)
-	e.instead = true
+	e.instead, b.narrow = true, true
 	var columns []ops.CastColumn
 	text, ok := "", true
 	for _, f := range b.spec.Cast.Fields {
@@ -206,6 +206,7 @@ func (c *compiler) cast(b *built, in *edge) bool {
 
 func (c *compiler) split(b *built, in *edge) bool {
 	s := b.spec.Split
+	b.narrow = true
 	if s.Parts > 0 {
 		return c.share(b, in)
 	}

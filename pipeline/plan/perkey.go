@@ -14,7 +14,7 @@ import (
 func (c *compiler) perKey(b *built, in *edge) (k ops.Keyed, keys []key, text string, ok bool) {
 	keys, ok = c.keys(b.spec, in.scope)
 	k = ops.Keyed{Key: slotsOf(keys), MaxKeys: c.maxKeys(b.spec), TTL: c.ttl(b.spec)}
-	b.stateful = true
+	b.stateful, b.narrow = true, true
 	b.keyedBy(k.Key, stateKeyWhole, k.Key)
 	return k, keys, fmt.Sprintf("by %s ttl %d max_keys %d", keyText(keys), k.TTL, k.MaxKeys), ok
 }
