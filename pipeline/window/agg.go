@@ -51,6 +51,8 @@ type aggFault struct {
 	unweighted bool // merging variances forgets how far the means are apart
 	resetBlind bool // an increase takes each fall for a step down
 	arrival    bool // merging takes first and last by the order of merging
+	unaligned  bool // merging takes the buckets of a finer sketch for those of a coarser one
+	unseen     bool // merging forgets the registers of distinct
 }
 
 // accumulator is one aggregate: where it begins in an entry, which of the arguments it takes. Aggregates that need the same

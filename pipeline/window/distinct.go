@@ -133,7 +133,7 @@ func checkRegisters(b []byte) error {
 
 func (s *accumulators) mergeSeen(i int, dst, src cell) {
 	to, from := dst.entry[s.aggs[i].at:], src.entry[s.aggs[i].at:]
-	if from[4] != 0 {
+	if from[4] != 0 && !s.fault.unseen {
 		if to[4] == 0 {
 			s.toRegisters(i, dst, to)
 		}

@@ -15,7 +15,8 @@ import (
 //	0  count  uint64
 //	8  mean, 16 squares  float64 bits
 //
-// Once squares leave the range of a float64 they are not a number any more, and the result does not fit.
+// A new mean lies between the old one and the number, so squares never fall. Once they or the mean leave the range of a float64 they
+// are infinite or no number for good, and the result does not fit.
 const momentsBytes = 24
 
 func addToMoments(acc []byte, v pipeline.Value) {
@@ -59,7 +60,7 @@ func momentsResult(k AggKind, acc []byte) pipeline.Value {
 	if n == 0 {
 		return pipeline.Value{}
 	}
-	variance := max(float64At(acc[16:]), 0) / float64(n)
+	variance := float64At(acc[16:]) / float64(n)
 	if k == Stddev || k == StddevSamp {
 		return pipeline.FloatValue(math.Sqrt(variance))
 	}

@@ -15,7 +15,7 @@ import (
 // their upper bits. With 0 bits cut off a bucket is one number and the sketch exact; that lasts up to exactMax different
 // numbers. Then 46 bits are cut: 6 bits of the mantissa stay, and a bucket's middle is within 1/129 of all numbers in it. When
 // there are more than bucketsMax, one bit more is cut and neighbours fall together (UDDSketch, Epicoco et al., IEEE Access 2020): 1/65,
-// 1/33 … That takes values that fill more than 16 powers of two evenly.
+// 1/33 … That takes values that fill more than 32 powers of two, both signs counted.
 //
 // How many bits are cut is the least that makes few enough buckets of all numbers so far. So neither the order of what is
 // added nor that of merging shows.
@@ -25,9 +25,9 @@ import (
 const (
 	quantilesBytes = 8
 	exactMax       = 256
-	bucketsMax     = 1024
+	bucketsMax     = 2048
 	cutFirst       = 46
-	cutMax         = 63
+	cutMax         = 54
 
 	sketchHead  = 1
 	bucketBytes = 16
@@ -251,7 +251,11 @@ func (s *accumulators) mergeQuantiles(i int, dst, src cell) {
 		to = []byte{0}
 	}
 	binary.LittleEndian.PutUint64(dst.entry[at:], binary.LittleEndian.Uint64(dst.entry[at:])+n)
-	cut, all := sum(buckets(to), b.cut(), more)
+	cut := b.cut()
+	if s.fault.unaligned {
+		cut = max(cut, buckets(to).cut())
+	}
+	cut, all := sum(buckets(to), cut, more)
 	s.putSketch(dst, i, cut, all)
 }
 
