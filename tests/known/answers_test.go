@@ -14,14 +14,14 @@ type answer struct {
 type kind int
 
 const (
-	windows kind = iota // each window once
-	late                // the last revision of each window, and how many there were
-	dropped             // the rows that came too late, in the order of arrival
-	values              // the rows that a deadband passes, in the order of arrival
-	sorted              // the same in event order, where rows of different keys share an instant
-	alarms              // transitions, in order
-	outliers            // the rows that a zscore passes, in order
-	columns             // rows whose columns have the answer's names, in any order
+	windows  kind = iota // each window once
+	late                 // the last revision of each window, and how many there were
+	dropped              // the rows that came too late, in the order of arrival
+	values               // the rows that a deadband passes, in the order of arrival
+	sorted               // the same in event order, where rows of different keys share an instant
+	alarms               // transitions, in order
+	outliers             // the rows that a zscore passes, in order
+	columns              // rows whose columns have the answer's names, in any order
 )
 
 var answers = []answer{
