@@ -38,3 +38,25 @@ func TestAccumulatingNumbersAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations per row, want none", n)
 	}
 }
+
+// BenchmarkAggregates is the cost of a number in each aggregate, without key and table of the window.
+func BenchmarkAggregates(b *testing.B) {
+	for k := CountRows; k <= Rate; k++ {
+		b.Run(k.String(), func(b *testing.B) {
+			a := Agg{Kind: k}
+			if k.Args() == 2 {
+				a.Param = 50
+			}
+			s, _ := openAccumulators(b, a)
+			c := s.newCell(&s.state, "a key")
+			slots, args := []pipeline.Value{{}}, make([]pipeline.Value, 1)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				slots[0] = pipeline.FloatValue(float64(i*7919%5000) / 10)
+				if s.arguments(slots, args) == "" {
+					s.add(c, args, place{int64(i), pipeline.Position(i)})
+				}
+			}
+		})
+	}
+}
