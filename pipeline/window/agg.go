@@ -41,7 +41,6 @@ type accumulators struct {
 	state side            // what is in checkpoints
 	sub   [1]byte         // scratch: subkey of an aggregate
 	text  []byte          // scratch: text, element or value
-	list  []byte          // scratch: key of a list
 	fault aggFault
 }
 

@@ -42,7 +42,7 @@ func TestIncreaseAndRate(t *testing.T) {
 		"late sample before the first":   {late, "20", "10"},
 		"late sample between":            {between, "20", "10"},
 		"at one time":                    {[]row{{pipeline.IntValue(1), 1000, 1}, {pipeline.IntValue(4), 1000, 2}}, "3", "null"},
-		"beyond 2^53":                    {samples(1<<53, 1<<53+1, 1<<53+2), "2", "1"},
+		"beyond 2^53":                    {samples(uint64(1<<53), uint64(1<<53+1), uint64(1<<53+2)), "2", "1"},
 		"beyond int64":                   {samples(0, uint64(math.MaxUint64)), "18446744073709551615", "1.8446744073709552e19"},
 		"floats":                         {samples(0.5, 2.0, 0.25), "1.75", "0.875"},
 		"what stands still rises by 0":   {samples(7, 7), "0", "0"},

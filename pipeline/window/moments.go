@@ -43,7 +43,7 @@ func (s *accumulators) mergeMoments(dst, src []byte) {
 	share := float64(b) / float64(a+b)
 	d := float64At(src[8:]) - float64At(dst[8:])
 	mean := float64At(dst[8:]) + float64(d*share)
-	between := float64(float64(d*d)*float64(a)) * share // d² a b / n
+	between := float64(float64(float64(d*d)*float64(a)) * share) // d² a b / n
 	if s.fault.unweighted {
 		between = 0
 	}
