@@ -61,6 +61,7 @@ type accumulator struct {
 	param   float64
 	at, arg int
 	owner   int
+	numeric bool // kind.Numeric()
 }
 
 // cell is one set of accumulators: its entry, writable where something is added, and the key and side where the rest of it lies.
@@ -82,7 +83,7 @@ const firingsBytes = 4
 func newAccumulators(aggs []Agg) *accumulators {
 	s := &accumulators{size: firingsBytes}
 	for i, a := range aggs {
-		n := accumulator{kind: a.Kind, param: a.Param, arg: s.argument(a), owner: i}
+		n := accumulator{kind: a.Kind, param: a.Param, arg: s.argument(a), owner: i, numeric: a.Kind.Numeric()}
 		if o := s.shared(n); o >= 0 {
 			n.owner, n.at = o, s.aggs[o].at
 		} else {
@@ -157,20 +158,20 @@ func (s *accumulators) arguments(slots []pipeline.Value, args []pipeline.Value) 
 		if a.kind == CountRows {
 			continue
 		}
-		if v := &args[a.arg]; v.Kind == pipeline.Error {
-			return a.kind.String() + ": " + v.Str
-		} else if why := a.kind.refuses(v); why != "" {
-			return a.kind.String() + ": " + why
+		if v := &args[a.arg]; v.Kind == pipeline.Error || a.numeric && v.Kind != pipeline.Null && (v.Kind != pipeline.Float || v.Num>>63 != 0) {
+			if why := a.kind.refuses(v); why != "" {
+				return a.kind.String() + ": " + why
+			}
 		}
 	}
 	return ""
 }
 
-// refuses tells what is wrong with an argument.
+// refuses tells what is wrong with an argument that is not null and, where kind is numeric, not plainly a good one.
 func (k AggKind) refuses(v *pipeline.Value) string {
 	switch {
-	case v.IsNull() || !k.Numeric():
-		return ""
+	case v.Kind == pipeline.Error:
+		return v.Str
 	case !v.IsNumber():
 		return "found a " + v.Kind.String() + ", want a number"
 	case k.family() == familyCounter && negative(*v):
