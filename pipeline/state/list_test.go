@@ -399,3 +399,73 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	})
 }
+
+// TestListsSurviveCompaction: records move when many lists go, and the links between chunks hold.
+func TestListsSurviveCompaction(t *testing.T) {
+	table := state.New(listed(0, 0))
+	key := func(i int) []byte { return fmt.Appendf(nil, "list %d", i) }
+	for round := range 8 {
+		for i := range 2000 {
+			_ = table.Append(key(i), fmt.Appendf(nil, "%d/%d/%s", i, round, bytes.Repeat([]byte("x"), 100)))
+		}
+		table.Freeze().Commit() // the next round begins new chunks
+	}
+	_, _, before := table.SlabBytes()
+	for i := range 2000 {
+		if i%10 != 0 {
+			table.Delete(key(i))
+		}
+	}
+	table.Freeze().Commit()
+	for range 5000 {
+		_ = table.Append([]byte("other"), []byte("x"))
+		table.DropFront([]byte("other"), 1)
+	}
+	check(t, table)
+	if _, _, after := table.SlabBytes(); after > before/3 {
+		t.Errorf("memory is %d, was %d", after, before)
+	}
+	for i := 0; i < 2000; i += 10 {
+		round := 0
+		table.RangeList(key(i), func(e []byte) bool {
+			if want := fmt.Sprintf("%d/%d/", i, round); !bytes.HasPrefix(e, []byte(want)) {
+				t.Fatalf("%.20s, want %s", e, want)
+			}
+			round++
+			return true
+		})
+		if round != 8 {
+			t.Fatalf("list %d has %d elements", i, round)
+		}
+	}
+}
+
+// TestListThatGetsATTL: the time of lists saved without one begins with the first SetNow, and they are dirty.
+func TestListThatGetsATTL(t *testing.T) {
+	table := state.New(listed(10, 0))
+	for n := range uint64(3) {
+		if err := table.LoadFrom(listed(0, 0), []byte("k"), []byte{0, 0, 0, 0, 0, 0, 0, byte(9 - n)}, []byte{1, byte('c' - n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table.SetNow(100)
+	got := ""
+	table.RangeList([]byte("k"), func(e []byte) bool { got += string(e); return true })
+	if got != "abc" || table.Len() != 1 {
+		t.Errorf("%q, %d lists", got, table.Len())
+	}
+	f := table.Freeze()
+	if f.Len() != 3 {
+		t.Errorf("%d changes, want all 3 chunks", f.Len())
+	}
+	f.Commit()
+	table.SetNow(109)
+	if table.ListLen([]byte("k")) != 3 {
+		t.Error("expired early")
+	}
+	table.SetNow(110)
+	if table.ListLen([]byte("k")) != 0 || table.Len() != 0 {
+		t.Error("not expired")
+	}
+	check(t, table)
+}

@@ -60,3 +60,20 @@ func BenchmarkAggregates(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMerge is the cost of merging a pane of 500 numbers into a partial result that has them.
+func BenchmarkMerge(b *testing.B) {
+	for _, k := range []AggKind{Sum, Max, Stddev, Median, Distinct, Increase} {
+		b.Run(k.String(), func(b *testing.B) {
+			s, _ := openAccumulators(b, Agg{Kind: k})
+			pane, total := s.newCell(&s.state, "pane"), s.newCell(s.scratch(), "total")
+			for i := range 500 {
+				s.addAll(pane, []row{{pipeline.FloatValue(float64(i) / 3), int64(i), pipeline.Position(i + 1)}})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.merge(total, pane)
+			}
+		})
+	}
+}

@@ -42,6 +42,8 @@ type accumulators struct {
 	sub   [1]byte         // scratch: subkey of an aggregate
 	text  []byte          // scratch: text, element or value
 	fault aggFault
+
+	have, more, all []bucket // scratch of sum
 }
 
 // aggFault is a mistake planted by a test.

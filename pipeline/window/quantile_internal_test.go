@@ -253,7 +253,7 @@ func FuzzReadQuantiles(f *testing.F) {
 			}
 			n += b.count(i)
 		}
-		cut, all := sum(b, b.cut(), []bucket{{bucketOf(1, b.cut()), 1}})
+		cut, all := new(accumulators).sum(b, b.cut(), []bucket{{bucketOf(1, b.cut()), 1}})
 		total := uint64(0)
 		for _, x := range all {
 			total += x.count
