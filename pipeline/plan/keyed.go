@@ -1,199 +1,198 @@
 package plan
 
-import (
-	"fmt"
-	"math"
+import "slices"
 
-	"github.com/weirstream/weir/pipeline"
-	"github.com/weirstream/weir/pipeline/expr"
-	"github.com/weirstream/weir/pipeline/ops"
-)
-
-// keyed compiles what all steps with a value per key share; text is its canonical form.
-func (c *compiler) keyed(b *built, in *edge) (k ops.Keyed, text string, ok bool) {
-	keys, ok := c.keys(b.spec, in.scope)
-	k = ops.Keyed{Key: slotsOf(keys), MaxKeys: c.maxKeys(b.spec), TTL: c.ttl(b.spec)}
-	b.stateful = true
-	return k, fmt.Sprintf("by %s ttl %d max_keys %d", keyText(keys), k.TTL, k.MaxKeys), ok
+// Keyed says that rows and state of different keys never meet in a step: it may run in instances that own the keys among them
+// (pipeline/DESIGN.md, "Keyed regions"). A step that says so keeps to this:
+//   - what it emits for a row or a timer depends on rows of the same key alone, and on marks and ticks;
+//   - each timer names itself with Out.SetTimer before it emits, in the order (deadline, start, key bytes), and makes no new entry;
+//   - a row makes one new entry at most in each table that has MaxKeys.
+type Keyed struct {
+	// In are the slots of the key's parts, per input.
+	In [][]int
+	// Out are the slots in which the parts come out, per port; nil: they do not, or not all.
+	Out [][]int
+	// StateKey gives the bytes of a row's key (AppendKey of its parts) within a key of one of the step's tables.
+	StateKey func(table string, key []byte) []byte
 }
 
-func (c *compiler) changed(b *built, in *edge) bool {
-	k, text, ok := c.keyed(b, in)
-	value := c.expression("changed value", b.spec.Changed.Value, in.scope, nil)
-	if value == nil || !ok {
-		return false
-	}
-	config := ops.ChangedConfig{Keyed: k, Value: value}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{*in}
-	b.new = func() pipeline.Operator { return ops.NewChanged(config) }
-	b.params = func() string { return fmt.Sprintf("%s value %s", text, value) }
-	return true
+// stateKeyWhole is for tables whose keys are the rows' keys.
+func stateKeyWhole(_ string, key []byte) []byte { return key }
+
+// stateKeyBehind is for tables whose keys are the rows' keys behind n bytes of something else.
+func stateKeyBehind(n int) func(string, []byte) []byte {
+	return func(_ string, key []byte) []byte { return key[n:] }
 }
 
-func (c *compiler) lag(b *built, in *edge) bool {
-	l := b.spec.Lag
-	k, text, ok := c.keyed(b, in)
-	value := c.expression("lag value", l.Value, in.scope, nil)
-	if value == nil || !ok {
-		return false
+// keyedBy notes that a step with one input is divided by the key in these slots; without a key there is nothing to divide.
+func (b *built) keyedBy(in []int, stateKey func(string, []byte) []byte, out ...[]int) {
+	if len(in) > 0 {
+		b.keyed = &Keyed{In: [][]int{in}, Out: out, StateKey: stateKey}
 	}
-	e := newExtended(stepName(b.spec), in.scope)
-	config := ops.LagConfig{Keyed: k, Value: value, N: l.N}
-	if config.Slot, ok = c.extend(e, l.As, l.Pos, value.Kind()); !ok {
-		return false
-	}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{{scope: e, timed: in.timed}}
-	b.new = func() pipeline.Operator {
-		config := config
-		config.Carry = e.mapping
-		return ops.NewLag(config)
-	}
-	b.params = func() string { return fmt.Sprintf("%s value %s n %d as %q", text, value, l.N, l.As) }
-	return true
 }
 
-func (c *compiler) delta(b *built, in *edge) bool {
-	d := b.spec.Delta
-	k, text, ok := c.keyed(b, in)
-	value := c.expression("delta value", d.Value, in.scope, numbers)
-	if value == nil || !ok {
-		return false
+// carries tells, per port, where the slots of the output come from.
+func (b *built) carries() [][]int {
+	all := make([][]int, len(b.out))
+	for port := range b.out {
+		switch {
+		case len(b.in) == 1 && b.out[port].scope == b.in[0].scope:
+			for slot := range b.in[0].scope.width() {
+				all[port] = append(all[port], slot)
+			}
+		case port == 0:
+			all[port] = b.carry
+			if e := extendedOf(b.out[0].scope); e != nil {
+				all[port] = e.mapping
+			}
+		}
 	}
-	e := newExtended(stepName(b.spec), in.scope)
-	config := ops.DeltaConfig{Keyed: k, Value: value}
-	if config.Slot, ok = c.extend(e, d.As, d.Pos, value.Kind()); !ok {
-		return false
-	}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{{scope: e, timed: in.timed}}
-	b.new = func() pipeline.Operator {
-		config := config
-		config.Carry = e.mapping
-		return ops.NewDelta(config)
-	}
-	b.params = func() string { return fmt.Sprintf("%s value %s as %q", text, value, d.As) }
-	return true
+	return all
 }
 
-func (c *compiler) counter(b *built, in *edge) bool {
-	s := b.spec.Counter
-	k, text, ok := c.keyed(b, in)
-	value := c.expression("counter value", s.Value, in.scope, numbers)
-	if value == nil || !ok {
-		return false
+// Region is a set of steps that run in instances by key, over one input: that of its first step.
+type Region struct {
+	Steps  []int   // in plan order
+	Inputs []Ref   // several are merged
+	Key    [][]int // per input: the slots of the key
+}
+
+// zoning finds the regions of one task.
+type zoning struct {
+	g       *Graph
+	task    map[int]bool     // steps of the task
+	of      map[int]int      // step -> region
+	key     map[[2]int][]int // step and port in a region -> slots of its key; nil: not all there
+	regions []Region
+}
+
+// Regions finds the keyed regions among the steps of one task.
+func Regions(g *Graph, steps []int) []Region {
+	z := &zoning{g: g, task: map[int]bool{}, of: map[int]int{}, key: map[[2]int][]int{}}
+	for _, i := range steps {
+		z.task[i] = true
 	}
-	step := s.StepMax
+	for _, i := range steps {
+		z.place(i)
+	}
+	for i := range z.regions {
+		slices.Sort(z.regions[i].Steps)
+	}
+	slices.SortFunc(z.regions, func(a, b Region) int { return a.Steps[0] - b.Steps[0] })
+	return z.regions
+}
+
+// place puts a step into the region of its input, or into one over its input, or into none.
+func (z *zoning) place(i int) {
+	s := z.g.Steps[i]
+	in := s.Inputs[0]
+	r, inside := z.of[in.Step]
 	switch {
-	case s.WrapLast == 0 && step > 0:
-		c.problems.Add(s.StepPos, "", "max_step tells a wrap from a reset: give wrap", "%s has max_step and no wrap", stepName(b.spec))
-		return false
-	case step > s.WrapLast:
-		c.problems.Add(s.StepPos, "", "max_step is below wrap", "%s: max_step %d is not below wrap", stepName(b.spec), step)
-		return false
-	case step == 0:
-		step = s.WrapLast/2 + s.WrapLast%2
+	case inside && len(s.Inputs) == 1 && (s.Stateless || s.Keyed != nil && slices.Equal(z.key[[2]int{in.Step, in.Port}], s.Keyed.In[0])):
+		z.join(r, i)
+	case s.Keyed != nil:
+		z.join(z.over(s.Inputs, s.Keyed.In), i)
 	}
-	e := newExtended(stepName(b.spec), in.scope)
-	config := ops.CounterConfig{
-		Keyed: k, Value: value, WrapLast: s.WrapLast, StepMax: step, ResetUnknown: s.ResetUnknown, EventTime: in.timed, RateNs: s.RateNs, RateSlot: -1,
+}
+
+// over gives the region over these inputs by this key, a new one when there is none.
+func (z *zoning) over(inputs []Ref, key [][]int) int {
+	for r, have := range z.regions {
+		if slices.Equal(have.Inputs, inputs) && slices.EqualFunc(have.Key, key, slices.Equal) {
+			return r
+		}
 	}
-	if config.IncreaseSlot, ok = c.extend(e, s.As, s.Pos, value.Kind()); !ok {
-		return false
+	z.regions = append(z.regions, Region{Inputs: inputs, Key: key})
+	r := len(z.regions) - 1
+	if len(inputs) == 1 {
+		z.widen(r)
 	}
-	if s.RateNs > 0 {
-		if config.RateSlot, ok = c.extend(e, s.RateAs, s.Pos, pipeline.Float); !ok {
+	return r
+}
+
+// widen takes stateless steps in front of a region into it, as long as nobody else needs their rows.
+func (z *zoning) widen(r int) {
+	var front []int
+	for {
+		ref, key := z.regions[r].Inputs[0], z.regions[r].Key[0]
+		if ref.Step < 0 || !z.task[ref.Step] || !z.g.Steps[ref.Step].Stateless || len(z.g.Steps[ref.Step].Inputs) != 1 {
+			break
+		}
+		if _, taken := z.of[ref.Step]; taken || !z.alone(ref, key, front) {
+			break
+		}
+		before := carryBack(z.g.Steps[ref.Step].Carries[ref.Port], key)
+		if before == nil {
+			break
+		}
+		front = append(front, ref.Step)
+		z.regions[r].Inputs, z.regions[r].Key = z.g.Steps[ref.Step].Inputs, [][]int{before}
+	}
+	slices.Reverse(front)
+	for _, i := range front {
+		z.join(r, i)
+	}
+}
+
+// alone tells whether all that read a step's output are steps of the region to be, or keyed like it.
+func (z *zoning) alone(ref Ref, key []int, front []int) bool {
+	for i, s := range z.g.Steps {
+		for _, in := range s.Inputs {
+			if in.Step != ref.Step || slices.Contains(front, i) {
+				continue
+			}
+			if in != ref || len(s.Inputs) != 1 || s.Keyed == nil || !slices.Equal(s.Keyed.In[0], key) || !z.task[i] {
+				return false
+			}
+		}
+	}
+	for _, s := range z.g.Sinks {
+		if s.From.Step == ref.Step && s.From.Step >= 0 {
 			return false
 		}
 	}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{{scope: e, timed: in.timed}, *in}
-	b.new = func() pipeline.Operator {
-		config := config
-		config.Carry = e.mapping
-		return ops.NewCounter(config)
-	}
-	b.params = func() string {
-		return fmt.Sprintf("%s value %s wrap %d step %d unknown %v event %v rate %d as %q %q",
-			text, value, s.WrapLast, step, s.ResetUnknown, in.timed, s.RateNs, s.As, s.RateAs)
-	}
 	return true
 }
 
-// The columns of an outlier's row besides those that it came with.
-const (
-	columnZ      = "z"
-	columnMean   = "mean"
-	columnStdDev = "stddev"
-)
-
-func (c *compiler) zscore(b *built, in *edge) bool {
-	z := b.spec.ZScore
-	k, text, ok := c.keyed(b, in)
-	value := c.expression("zscore value", z.Value, in.scope, numbers)
-	if value == nil || !ok {
-		return false
+func (z *zoning) join(r, i int) {
+	s := z.g.Steps[i]
+	z.of[i] = r
+	z.regions[r].Steps = append(z.regions[r].Steps, i)
+	in := z.key[[2]int{s.Inputs[0].Step, s.Inputs[0].Port}]
+	if len(s.Inputs) == 1 && s.Inputs[0] == z.regions[r].Inputs[0] {
+		in = z.regions[r].Key[0]
 	}
-	e := newExtended(stepName(b.spec), in.scope)
-	config := ops.ZScoreConfig{Keyed: k, Value: value, N: z.N, Limit: z.Limit}
-	for _, own := range []struct {
-		name string
-		slot *int
-	}{{columnZ, &config.ZSlot}, {columnMean, &config.MeanSlot}, {columnStdDev, &config.SDSlot}} {
-		if *own.slot, ok = c.extend(e, Text{Value: own.name}, z.Pos, pipeline.Float); !ok {
-			return false
+	for port := range s.Ports {
+		switch {
+		case s.Keyed != nil && port < len(s.Keyed.Out):
+			z.key[[2]int{i, port}] = s.Keyed.Out[port]
+		case s.Keyed == nil && in != nil && port < len(s.Carries):
+			z.key[[2]int{i, port}] = carryOn(s.Carries[port], in)
 		}
 	}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{{scope: e, timed: in.timed}}
-	b.new = func() pipeline.Operator {
-		config := config
-		config.Carry = e.mapping
-		return ops.NewZScore(config)
-	}
-	b.params = func() string { return fmt.Sprintf("%s value %s n %d limit %v", text, value, z.N, z.Limit) }
-	return true
 }
 
-func (c *compiler) throttle(b *built, in *edge) bool {
-	t := b.spec.Throttle
-	k, text, ok := c.keyed(b, in)
-	interval, good := c.span("throttle", t.IntervalNs, t.Pos, in.timed)
-	if !ok || !good {
-		return false
+// carryBack gives the input slots of output slots; nil when one comes from nowhere.
+func carryBack(carry, slots []int) []int {
+	var back []int
+	for _, s := range slots {
+		if s >= len(carry) || carry[s] < 0 {
+			return nil
+		}
+		back = append(back, carry[s])
 	}
-	config := ops.ThrottleConfig{Keyed: k, Interval: interval, EventTime: in.timed}
-	b.validate = config.Validate
-	b.out = []edge{*in}
-	b.new = func() pipeline.Operator { return ops.NewThrottle(config) }
-	b.params = func() string { return fmt.Sprintf("%s interval %d event %v", text, interval, in.timed) }
-	return true
+	return back
 }
 
-// span is a duration in elapsed ns, or in ms of event time, which must be whole.
-func (c *compiler) span(what string, ns int64, at Pos, eventTime bool) (span int64, ok bool) {
-	switch {
-	case ns <= 0:
-		return 0, false // said where the setting was read
-	case !eventTime:
-		return ns, true
-	case ns%1e6 != 0:
-		c.problems.Add(at, "", "event time counts whole milliseconds", "%s: %d ns of event time", what, ns)
-		return 0, false
+// carryOn gives the output slots that input slots come out in; nil when one is lost.
+func carryOn(carry, slots []int) []int {
+	var on []int
+	for _, s := range slots {
+		at := slices.Index(carry, s)
+		if at < 0 {
+			return nil
+		}
+		on = append(on, at)
 	}
-	return ns / 1e6, true
-}
-
-func (c *compiler) sample(b *built, in *edge) bool {
-	k, text, ok := c.keyed(b, in)
-	if every := b.spec.Sample.Every; !ok || every < 1 || every > math.MaxInt32 {
-		return false
-	}
-	config := ops.SampleConfig{Keyed: k, Every: b.spec.Sample.Every}
-	b.validate = config.Validate
-	b.out = []edge{*in}
-	b.new = func() pipeline.Operator { return ops.NewSample(config) }
-	b.params = func() string { return fmt.Sprintf("%s every %d", text, config.Every) }
-	return true
+	return on
 }

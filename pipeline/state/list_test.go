@@ -469,3 +469,20 @@ func TestListThatGetsATTL(t *testing.T) {
 	}
 	check(t, table)
 }
+
+// TestMaxKeysOfListsOverInstances is one limit, on lists and not on their elements.
+func TestMaxKeysOfListsOverInstances(t *testing.T) {
+	a, b := state.New(listed(0, 2)), state.New(listed(0, 2))
+	limit := state.NewLimit([]*state.Table{a, b})
+	limit.Together()
+	if a.Append([]byte("x"), nil) != nil || b.Append([]byte("y"), nil) != nil || a.Append([]byte("x"), nil) != nil {
+		t.Fatal("two lists do not fit")
+	}
+	if err := b.Append([]byte("z"), nil); !errors.Is(err, state.ErrMaxKeys) {
+		t.Fatalf("a third list: %v", err)
+	}
+	a.DropFront([]byte("x"), 2)
+	if err := b.Append([]byte("z"), nil); err != nil {
+		t.Fatalf("a list is gone, and yet: %v", err)
+	}
+}
