@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/counter"
 	"github.com/weirstream/weir/pipeline/expr"
 )
 
@@ -155,25 +156,13 @@ func (c *Counter) wrong(v pipeline.Value) string {
 	return ""
 }
 
-// increase is the rule: pure. Neither value is negative.
+// increase follows the rule of all counters. Neither value is negative.
 func (c *Counter) increase(before, now pipeline.Value) pipeline.Value {
-	if before.Kind == pipeline.Float || now.Kind == pipeline.Float {
-		p, _ := before.AsFloat()
-		n, _ := now.AsFloat()
-		if n >= p {
-			return pipeline.FloatValue(n - p)
-		}
-	} else if p, n := before.Uint(), now.Uint(); n >= p {
-		return pipeline.UintValue(n - p)
-	} else if c.c.WrapLast > 0 { // then both are integers
-		if over := c.c.WrapLast - p + n; over < c.c.StepMax { // the step itself is over + 1
-			return pipeline.UintValue(over + 1)
-		}
-	}
-	if c.c.ResetUnknown {
+	step, what := counter.Rule{Last: c.c.WrapLast, StepMax: c.c.StepMax}.Step(before, now)
+	if what == counter.Reset && c.c.ResetUnknown {
 		return pipeline.Value{}
 	}
-	return now
+	return step
 }
 
 // rate is an increase within some time, per RateNs; null when no time went by.

@@ -62,6 +62,7 @@ var answers = []answer{
 	{set: "nexmark-mini", config: "nexmark-mini-bids", pipeline: "bids", sink: "s-q2", file: "q2", kind: columns},
 	{set: "nexmark-mini", config: "nexmark-mini-bids", pipeline: "bids", sink: "s-q14", file: "q14_like", kind: columns},
 	{set: "nexmark-mini", config: "nexmark-mini-bids", pipeline: "bids", sink: "s-q18", file: "q18_last_bid", kind: columns},
+	{set: "nexmark-mini", config: "nexmark-mini-channels", pipeline: "channels", sink: "s-q16", file: "q16_like_per_channel", kind: columns},
 }
 
 // configOf is the file of tests/data without its ending.
