@@ -144,7 +144,7 @@ var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.Step
 		set("window", optional[plan.WindowSpec]{windowObject}, func(s *plan.StepSpec) **plan.WindowSpec { return &s.Window },
 			"Groups rows by event time; aggregate says what is computed. Columns: the by fields, window_start, window_end, the aggregates, revision."),
 		set("aggregate", columnsKind{what: "aggregate", texts: "aggregates such as avg(temp)"}, func(s *plan.StepSpec) *[]plan.ColumnSpec { return &s.Aggregate },
-			"Columns of a window: count() or count, sum, avg, min, max, first, last of an expression."),
+			"Columns of a window: count() or an aggregate of an expression, such as avg(temp), percentile(temp, 95) or collect(id, 100); docs/operators.md lists them."),
 		set("deadband", optional[plan.DeadbandSpec]{deadbandObject}, func(s *plan.StepSpec) **plan.DeadbandSpec { return &s.Deadband },
 			"Passes the first row of a key, and then those whose value differs from the last passed by more than the threshold."),
 		set("alarm", optional[plan.AlarmSpec]{alarmObject}, func(s *plan.StepSpec) **plan.AlarmSpec { return &s.Alarm },

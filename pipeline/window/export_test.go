@@ -4,4 +4,4 @@ package window
 func (t *Tumbling) PlantUnsorted() { t.fault.unsorted = true }
 
 // PlantSumWrap makes sums of integers wrap.
-func (t *Tumbling) PlantSumWrap() { t.acc.sumWraps = true }
+func (t *Tumbling) PlantSumWrap() { t.acc.fault.sumWraps = true }
