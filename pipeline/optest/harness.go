@@ -217,7 +217,11 @@ func (r *run) restore() error {
 		return fmt.Errorf("restored: %w", err)
 	}
 	r.timeMax, r.begun, r.watermark = r.saved.timeMax, r.saved.begun, pipeline.MinWatermark
-	r.mark(pipeline.Position(r.saved.record), r.saved.watermark) // the engine repeats it
+	if r.saved.watermark > r.watermark { // the engine repeats it, in a phase of its own
+		r.watermark = r.saved.watermark
+		r.out.At = pipeline.At{Pos: pipeline.Position(r.saved.record), Phase: pipeline.During}
+		r.op.Watermark(r.watermark, r.out)
+	}
 	return nil
 }
 

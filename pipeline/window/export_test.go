@@ -5,3 +5,6 @@ func (t *Tumbling) PlantUnsorted() { t.fault.unsorted = true }
 
 // PlantSumWrap makes sums of integers wrap.
 func (t *Tumbling) PlantSumWrap() { t.acc.fault.sumWraps = true }
+
+// PlantStale makes late rows leave the partial contents above their panes as they were.
+func (h *Hopping) PlantStale() { h.fault.stale = true }
