@@ -187,4 +187,6 @@ func (o *CountWindow) Watermark(int64, *pipeline.Out) {}
 func (o *CountWindow) Elapsed(pipeline.Stamp, *pipeline.Out) {}
 
 // Timers implements pipeline.Operator.
-func (o *CountWindow) Timers() (elapsed, eventTime int64) { return pipeline.NoDeadline, pipeline.NoDeadline }
+func (o *CountWindow) Timers() (elapsed, eventTime int64) {
+	return pipeline.NoDeadline, pipeline.NoDeadline
+}

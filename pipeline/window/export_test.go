@@ -11,3 +11,6 @@ func (h *Hopping) PlantStale() { h.fault.stale = true }
 
 // PlantUnmerged makes sessions that were joined stay beside the one that came of them.
 func (s *Session) PlantUnmerged() { s.fault.unmerged = true }
+
+// PlantBareWall makes processing time step back with the wall clock.
+func (p *Processing) PlantBareWall() { p.clock.bare = true }

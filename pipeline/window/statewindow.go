@@ -145,4 +145,6 @@ func (o *StateWindow) Watermark(int64, *pipeline.Out) {}
 func (o *StateWindow) Elapsed(pipeline.Stamp, *pipeline.Out) {}
 
 // Timers implements pipeline.Operator.
-func (o *StateWindow) Timers() (elapsed, eventTime int64) { return pipeline.NoDeadline, pipeline.NoDeadline }
+func (o *StateWindow) Timers() (elapsed, eventTime int64) {
+	return pipeline.NoDeadline, pipeline.NoDeadline
+}
