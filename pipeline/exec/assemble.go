@@ -74,6 +74,7 @@ func (a *assembly) fill(ti int, t *task) error {
 	for _, i := range spec.Steps {
 		g := a.graph.Steps[i]
 		s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
+		s.skips = skipsOf(a.p.options.Skip, g.UID)
 		if err := s.open(); err != nil {
 			return err
 		}
