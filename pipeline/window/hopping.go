@@ -46,6 +46,7 @@ type Hopping struct {
 	early              earlies
 	fired              int64  // windows that end at or before it have fired or were empty
 	paneKey, windowKey []byte // scratch
+	places             []uint64
 }
 
 // never is the due of what does not come out early.
@@ -190,6 +191,7 @@ func (h *Hopping) touch(id int32, pane uint64) {
 	}
 	if !h.fault.stale {
 		h.forest.stale(s.leaf)
+		h.unfold(s, pane)
 	}
 }
 
@@ -264,22 +266,6 @@ func (h *Hopping) countFiring(w Span, id int32, stays bool) uint32 {
 	return revision
 }
 
-// fold gives the contents of a window, valid until the next call; false when there are none.
-func (h *Hopping) fold(s *series, w Span) (c cell, some bool) {
-	nodes := h.forest.cover(s.root, h.number(w.Start), h.number(w.End-h.pane))
-	switch len(nodes) {
-	case 0:
-		return cell{}, false
-	case 1:
-		return h.contentsOf(s, nodes[0]), true
-	}
-	whole := h.emptied(0)
-	for _, n := range nodes {
-		h.merge(whole, h.contentsOf(s, n))
-	}
-	return whole, true
-}
-
 // emptied gives the partial contents of a node, empty.
 func (h *Hopping) emptied(i int32) cell {
 	key, contents := h.forest.contents(i)
@@ -305,17 +291,23 @@ func (h *Hopping) contentsOf(s *series, i int32) cell {
 		key, contents := h.forest.contents(i)
 		return cell{side: h.partial, key: key, entry: contents}
 	}
-	// The children first: those of one may be pane contents, which the next call would overwrite.
-	for _, child := range [2]int32{n.left, n.right} {
-		if h.forest.nodes[child].level > 0 {
-			h.contentsOf(s, child)
-		}
+	h.settle(s, i)
+	key, contents := h.forest.contents(i)
+	return cell{side: h.partial, key: key, entry: contents}
+}
+
+// settle makes the contents of an inner node, its children's first.
+func (h *Hopping) settle(s *series, i int32) {
+	n := h.forest.nodes[i]
+	if n.level == 0 || n.valid {
+		return
 	}
+	h.settle(s, n.left)
+	h.settle(s, n.right)
 	c := h.emptied(i)
 	h.merge(c, h.contentsOf(s, n.left))
 	h.merge(c, h.contentsOf(s, n.right))
 	h.forest.nodes[i].valid = true
-	return c
 }
 
 // Watermark fires the windows it has reached the end of, comes out early with others, and forgets panes whose windows are all over. In
@@ -389,7 +381,9 @@ func (h *Hopping) forgetPane(start int64, id int32) {
 	h.entries.Delete(h.paneKey)
 	s.root = h.forest.remove(s.root, h.forest.find(s.root, h.number(start)))
 	s.leaf = 0
-	s.panes--
+	if s.panes--; s.panes == 0 {
+		h.letGo(s)
+	}
 	h.series.release(id)
 }
 

@@ -13,6 +13,7 @@ type series struct {
 	active bool
 	at     uint64 // the pane that a row last went to, and its node
 	leaf   int32
+	sides  sides
 }
 
 // serieses are the keys that have panes. Those that take part in the firings are kept in the order of key bytes; a key that begins

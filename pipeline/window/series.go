@@ -6,17 +6,15 @@ import (
 )
 
 // The panes of all keys, each key's as a binary trie over the numbers of its panes (a series). An inner node stands for an aligned range
-// of 2^level numbers and keeps, once asked for, the merged contents of its panes. What a window's contents are merged from is the list
-// of the largest aligned ranges in it, from left to right, hence a function of the panes' contents alone: neither the order in which
-// panes came nor a restart shows in the last bit of a sum. A window of n panes costs O(log n) merges, a late row makes O(log n) nodes
-// stale. (An aggregate over a tree of panes, as FiBA, Tangwongsan et al. 2019, with the shape fixed by the numbers.)
+// of 2^level numbers and keeps, once asked for, the merged contents of its panes. What a window's contents are merged from, and in which
+// grouping, is a function of the numbers alone (fold.go): neither the order in which panes came nor a restart shows in the last bit of a
+// sum. (An aggregate over a tree of panes, as FiBA, Tangwongsan et al. 2019, with the shape fixed by the numbers.)
 type forest struct {
-	nodes  []node // 0 is none
-	free   int32  // first of a list through parent
-	arena  []byte // contents of inner nodes, size bytes each
-	keys   []byte // names of the nodes among partial contents, nodeKeyBytes each
-	size   int
-	covers []int32 // scratch of fold
+	nodes []node // 0 is none
+	free  int32  // first of a list through parent
+	arena []byte // contents of inner nodes, size bytes each
+	keys  []byte // names of the nodes among partial contents, nodeKeyBytes each
+	size  int
 }
 
 type node struct {
@@ -147,28 +145,25 @@ func (f *forest) find(root int32, index uint64) int32 {
 	return 0
 }
 
-// cover lists the largest nodes within [from, to], from left to right. It is valid until the next call.
-func (f *forest) cover(root int32, from, to uint64) []int32 {
-	f.covers = f.covers[:0]
-	if root != 0 {
-		f.collect(root, from, to)
+// within gives the node of all panes in the aligned range of 2^level numbers from low on, 0 when there are none.
+func (f *forest) within(root int32, low uint64, level uint8) int32 {
+	for at := root; at != 0; {
+		n := &f.nodes[at]
+		switch {
+		case n.level <= level:
+			if n.index<<n.level>>level == low>>level {
+				return at
+			}
+			return 0
+		case low>>n.level != n.index:
+			return 0
+		case low>>(n.level-1)&1 == 0:
+			at = n.left
+		default:
+			at = n.right
+		}
 	}
-	return f.covers
-}
-
-func (f *forest) collect(i int32, from, to uint64) {
-	n := &f.nodes[i]
-	low := n.index << n.level
-	high := low + (1<<n.level - 1)
-	switch {
-	case high < from || low > to:
-	case low >= from && high <= to:
-		f.covers = append(f.covers, i)
-	default:
-		left, right := n.left, n.right
-		f.collect(left, from, to)
-		f.collect(right, from, to)
-	}
+	return 0
 }
 
 // contents gives the memory of an inner node's contents and its name.
