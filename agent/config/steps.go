@@ -117,7 +117,7 @@ var (
 )
 
 // notBuilt are operators that Flink or later releases have.
-var notBuilt = []string{"join", "lookup", "hopping", "session", "count", "state_window", "keyBy", "map", "flatMap", "process"}
+var notBuilt = []string{"join", "lookup", "keyBy", "map", "flatMap", "process"}
 
 const stepKinds = "a step is one of filter, select, cast, flatten, split, window (with aggregate), deadband, changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort, or a union (several inputs and nothing else)"
 
@@ -141,8 +141,10 @@ var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.Step
 			"Makes rows of exactly these columns: {name: expression, …}, or [field, …]."),
 		set("by", textsKind{pathOfField}, func(s *plan.StepSpec) *[]plan.Text { return &s.By },
 			"Fields that make the key: each key has a state of its own. For all steps with a state per key."),
-		set("window", optional[plan.WindowSpec]{windowObject}, func(s *plan.StepSpec) **plan.WindowSpec { return &s.Window },
-			"Groups rows by event time; aggregate says what is computed. Columns: the by fields, window_start, window_end, the aggregates, revision."),
+		set("window", windowKind{}, func(s *plan.StepSpec) **plan.WindowSpec { return &s.Window },
+			"Groups rows by time, count or state; aggregate or top says what is computed. Columns: the by fields, window_start, window_end, the aggregates, revision."),
+		set("top", optional[plan.TopSpec]{topObject}, func(s *plan.StepSpec) **plan.TopSpec { return &s.Top },
+			"Instead of aggregate: the first rows of each window in an order. Columns: the by fields, window_start, window_end, rank, those of the rows, revision."),
 		set("aggregate", columnsKind{what: "aggregate", texts: "aggregates such as avg(temp)"}, func(s *plan.StepSpec) *[]plan.ColumnSpec { return &s.Aggregate },
 			"Columns of a window: count() or an aggregate of an expression, such as avg(temp), percentile(temp, 95) or collect(id, 100); docs/operators.md lists them."),
 		set("deadband", optional[plan.DeadbandSpec]{deadbandObject}, func(s *plan.StepSpec) **plan.DeadbandSpec { return &s.Deadband },
@@ -164,28 +166,6 @@ var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.Step
 			if e.key.text == "aggregate" {
 				s.AggregatePos = e.key.pos
 			}
-		}
-	},
-}
-
-var windowObject = &object[plan.WindowSpec]{what: "window", place: func(w *plan.WindowSpec, at plan.Pos) { w.Pos = at },
-	unknown: func(key string) string {
-		if slices.Contains([]string{"hopping", "sliding", "session", "count", "state", "cumulate"}, key) {
-			return "windows are tumbling"
-		}
-		return ""
-	},
-	list: []*setting{
-		set("tumbling", wholeMs{durationKind{least: time.Millisecond, most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.SizeMs },
-			"Size of the windows; they lie side by side, aligned to 1970-01-01T00:00Z.", required()),
-		set("offset", wholeMs{durationKind{most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.OffsetMs },
-			"Shifts the windows, such as 6h for days that begin at six.", byDefault("0s")),
-		set("allowed_lateness", wholeMs{durationKind{most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.LatenessMs },
-			"How long a window that fired still takes rows; each fires it again with a higher revision. Later ones go to STEP.late.", byDefault("0s")),
-	},
-	check: func(r *reader, n *node, w *plan.WindowSpec) {
-		if w.SizeMs > 0 && w.OffsetMs >= w.SizeMs {
-			r.problems.Add(n.pos, "", "an offset is below the size", "offset is not below the window's size")
 		}
 	},
 }

@@ -139,8 +139,11 @@ func (c *compiler) shape(s *StepSpec, kind string, given []string) bool {
 	if s.Aggregate != nil && s.Window == nil {
 		refuse(s.AggregatePos, "aggregate belongs to window", "%s has an aggregate and no window", name)
 	}
-	if s.Window != nil && len(s.Aggregate) == 0 {
-		refuse(s.Window.Pos, "aggregate: {n: count()} and the like", "%s has a window and no aggregate", name)
+	if s.Window != nil && len(s.Aggregate) == 0 && s.Top == nil {
+		refuse(s.Window.Pos, "aggregate: {n: count()} and the like, or top", "%s has a window and no aggregate", name)
+	}
+	if s.Top != nil && (s.Window == nil || s.Aggregate != nil) {
+		refuse(s.Top.Pos, "top stands beside a window, instead of aggregate", "%s has a top, and %s", name, map[bool]string{true: "no window", false: "an aggregate"}[s.Window == nil])
 	}
 	takes := kinds[kind]
 	if len(s.By) > 0 && !takes.by {

@@ -83,9 +83,14 @@ func (d *drawing) step(uid string) {
 	if rapid.IntRange(0, 3).Draw(d.t, "few keys") == 0 {
 		maxKeys = ", max_keys: 2"
 	}
+	kinds = append(kinds, windowKinds...)
 	kind := rapid.SampledFrom(kinds).Draw(d.t, "kind")
 	if slices.Contains(operatorKinds, kind) {
 		d.operator(kind, uid, maxKeys)
+		return
+	}
+	if slices.Contains(windowKinds, kind) {
+		d.otherWindow(uid, kind, maxKeys)
 		return
 	}
 	switch kind {
@@ -168,7 +173,10 @@ func drawJournal(t *rapid.T) []pipeline.Entry {
 	var all []pipeline.Entry
 	stamp, base := pipeline.Stamp{Elapsed: 1}, int64(1000)
 	for i := range rapid.IntRange(1, 200).Draw(t, "entries") {
-		stamp.Elapsed += int64(rapid.SampledFrom([]int{0, 0, 0, 1, 3, 25}).Draw(t, "gap")) * 1e6
+		if gap := int64(rapid.SampledFrom([]int{0, 0, 0, 1, 3, 25}).Draw(t, "gap")); gap > 0 {
+			stamp.Elapsed += gap * 1e6
+			stamp.Wall += gap + int64(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, -40, 1000}).Draw(t, "step of the wall clock"))
+		}
 		base += int64(rapid.SampledFrom([]int{0, 0, 1, 2, 15}).Draw(t, "ahead"))
 		source := rapid.SampledFrom([]string{"a", "a", "b", "b", "c"}).Draw(t, "source")
 		key := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "key")
