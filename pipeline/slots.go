@@ -9,22 +9,29 @@ import (
 // ErrSlots is returned for bytes that AppendSlots did not write.
 var ErrSlots = errors.New("bytes are no row")
 
-// AppendSlots writes a row's values for a state table: count (uvarint), then per value its kind (1 byte), and the number (8 bytes, little
-// endian; a bool 1 byte) or the text with its length (uvarint). The encoding is fixed: it is in state and in savepoints.
+// AppendSlots writes a row's values for a state table: count (uvarint), then each as AppendValue does. The encoding is fixed: it is in
+// state and in savepoints.
 func AppendSlots(dst []byte, slots []Value) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(slots)))
 	for _, v := range slots {
-		dst = append(dst, byte(v.Kind))
-		switch v.Kind {
-		case Null:
-		case Bool:
-			dst = append(dst, byte(v.Num))
-		case Int, Uint, Float:
-			dst = binary.LittleEndian.AppendUint64(dst, v.Num)
-		default:
-			dst = binary.AppendUvarint(dst, uint64(len(v.Str)))
-			dst = append(dst, v.Str...)
-		}
+		dst = AppendValue(dst, v)
+	}
+	return dst
+}
+
+// AppendValue writes a value: its kind (1 byte), and the number (8 bytes, little endian; a bool 1 byte) or the text with its length
+// (uvarint).
+func AppendValue(dst []byte, v Value) []byte {
+	dst = append(dst, byte(v.Kind))
+	switch v.Kind {
+	case Null:
+	case Bool:
+		dst = append(dst, byte(v.Num))
+	case Int, Uint, Float:
+		dst = binary.LittleEndian.AppendUint64(dst, v.Num)
+	default:
+		dst = binary.AppendUvarint(dst, uint64(len(v.Str)))
+		dst = append(dst, v.Str...)
 	}
 	return dst
 }
@@ -39,7 +46,7 @@ func (o *Out) ParseSlots(b []byte) ([]Value, error) {
 	slots := o.Slots(int(count))
 	for i := range slots {
 		n := 0
-		if slots[i], n = o.parseSlot(b); n == 0 {
+		if slots[i], n = o.ParseValue(b); n == 0 {
 			return nil, fmt.Errorf("%w: it ends inside slot %d", ErrSlots, i)
 		}
 		b = b[n:]
@@ -50,8 +57,8 @@ func (o *Out) ParseSlots(b []byte) ([]Value, error) {
 	return slots, nil
 }
 
-// parseSlot gives one value and its length, 0 when the bytes are none.
-func (o *Out) parseSlot(b []byte) (v Value, n int) {
+// ParseValue gives one value and its length, 0 when the bytes are none.
+func (o *Out) ParseValue(b []byte) (v Value, n int) {
 	if len(b) == 0 {
 		return v, 0
 	}

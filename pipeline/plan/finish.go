@@ -30,6 +30,7 @@ func (c *compiler) finish() *Graph {
 	g.Steps = make([]*Step, len(c.steps))
 	for i, b := range c.steps {
 		step := b.finish()
+		step.PortNames = c.ports(b.spec)
 		for _, t := range c.stepInputs[i] {
 			step.Inputs = append(step.Inputs, ref(t))
 		}
@@ -152,6 +153,13 @@ func layout(s scope) string {
 	case *table:
 		for _, c := range s.cols {
 			names[c.Slot] = c.Name
+		}
+	case *extended:
+		names = s.layout()
+	case *elements:
+		names = s.layout()
+		for name, slot := range s.given {
+			names[slot] = s.spec.As.Value + "." + name
 		}
 	}
 	return fmt.Sprintf("%q", names)

@@ -86,6 +86,7 @@ type Step struct {
 	Kind          string
 	Inputs        []Ref
 	Ports         int
+	PortNames     []string // "" for the one that the step's own name means
 	Width         int
 	New           func() pipeline.Operator
 	Deterministic bool

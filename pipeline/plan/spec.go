@@ -96,6 +96,7 @@ type StepSpec struct {
 	Alarm    *AlarmSpec
 	Dedup    *DedupSpec
 	Sort     *Text
+	Operators
 	// Aggregate belongs to Window; it stands beside it in the file.
 	Aggregate    []ColumnSpec
 	AggregatePos Pos

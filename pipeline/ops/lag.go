@@ -1,0 +1,94 @@
+package ops
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/expr"
+)
+
+// LagMax is the furthest that a lag looks back: each row writes so many values of its key.
+const LagMax = 1000
+
+// LagConfig sets up a lag.
+type LagConfig struct {
+	Keyed
+	Carry
+	Value *expr.Program
+	N     int // rows back
+	Slot  int // own column
+}
+
+// Validate names the field that is wrong.
+func (c LagConfig) Validate() error {
+	switch {
+	case c.Value == nil:
+		return fmt.Errorf("%w: lag: value is missing", ErrConfig)
+	case c.N < 1 || c.N > LagMax:
+		return fmt.Errorf("%w: lag: n is %d, want 1 to %d", ErrConfig, c.N, LagMax)
+	}
+	return c.validate("lag")
+}
+
+// Lag adds to each row the value that the row N rows before it had, of the same key; null when there was none. A null value
+// is kept like any other: rows are counted, not measurements.
+type Lag struct {
+	memory
+	c     LagConfig
+	entry []byte
+}
+
+// NewLag makes a lag from a valid config.
+func NewLag(c LagConfig) *Lag { return &Lag{memory: memory{k: c.Keyed}, c: c} }
+
+// Open implements pipeline.Operator.
+func (l *Lag) Open(tables pipeline.Tables) error { return l.open(tables, "lag", "ops.lag") }
+
+// Restored implements pipeline.Operator.
+func (l *Lag) Restored() error { return l.check(checkLag) }
+
+// checkLag refuses bytes that are no entry.
+func checkLag(val []byte) error {
+	count, w := binary.Uvarint(val)
+	if w <= 0 || count == 0 || count > LagMax {
+		return fmt.Errorf("%w: lag entry of %d bytes", ErrState, len(val))
+	}
+	_, err := parseSlots(val, pipeline.NewOut("", 0))
+	return err
+}
+
+// Process implements pipeline.Operator.
+func (l *Lag) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
+	v := l.c.Value.Eval(r.Slots)
+	if v.Kind == pipeline.Error {
+		refuseValue(out, r, "lag value", v)
+		return
+	}
+	val, _ := l.at(r, out)
+	before := l.push(val, v, out)
+	if !l.put(l.entry, r, out) {
+		return
+	}
+	slots := l.c.row(r, out)
+	slots[l.c.Slot] = before
+	out.Emit(0, r.Time, slots)
+}
+
+// push makes the next entry of a key, oldest value first, and gives the value that leaves it, null while it is not full. An entry of a longer
+// lag, from a config before, loses its oldest first.
+func (l *Lag) push(val []byte, v pipeline.Value, out *pipeline.Out) (before pipeline.Value) {
+	count, w := binary.Uvarint(val)
+	val = val[max(w, 0):]
+	for ; count >= uint64(l.c.N); count-- {
+		var n int
+		if before, n = parseSlot(val, out); n == 0 {
+			panic("BUG: a lag entry ends inside a value")
+		}
+		val = val[n:]
+	}
+	l.entry = binary.AppendUvarint(l.entry[:0], count+1)
+	l.entry = append(l.entry, val...)
+	l.entry = appendValue(l.entry, v)
+	return before
+}

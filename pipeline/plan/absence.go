@@ -1,0 +1,51 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/ops"
+)
+
+// columnSeen is when a silent key was seen last.
+const columnSeen = "last_seen"
+
+func (c *compiler) absence(b *built, in *edge) bool {
+	a := b.spec.Absence
+	if a.EventTime && !in.timed {
+		c.noTime(b.spec, a.Pos)
+		return false
+	}
+	keys, ok := c.keys(b.spec, in.scope)
+	after, good := c.span("absence", a.AfterNs, a.Pos, a.EventTime)
+	if !ok || !good {
+		return false
+	}
+	t := &table{what: stepName(b.spec)}
+	config := ops.AbsenceConfig{Key: slotsOf(keys), After: after, EventTime: a.EventTime, MaxKeys: c.maxKeys(b.spec)}
+	if config.KeyOut, ok = c.keyColumns(b.spec, t, keys); !ok {
+		return false
+	}
+	timeSlot := -1
+	own := []struct {
+		name string
+		kind pipeline.Kind
+		slot *int
+	}{{columnTransition, pipeline.String, &config.TransitionSlot}, {columnSeen, pipeline.Int, &config.SeenSlot}, {columnTime, pipeline.Int, &timeSlot}}
+	if !in.timed {
+		own = own[:2]
+	}
+	for _, o := range own {
+		if *o.slot, ok = c.column(t, o.name, o.kind, b.spec.Pos); !ok {
+			return false
+		}
+	}
+	config.Width = t.width()
+	b.stateful, b.validate, b.fixed = true, config.Validate, t
+	b.out = []edge{{scope: t, timed: in.timed}}
+	b.new = func() pipeline.Operator { return withTime(ops.NewAbsence(config), timeSlot) }
+	b.params = func() string {
+		return fmt.Sprintf("by %s after %d event %v max_keys %d", keyText(keys), after, a.EventTime, config.MaxKeys)
+	}
+	return true
+}
