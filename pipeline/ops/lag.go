@@ -54,8 +54,10 @@ func checkLag(val []byte) error {
 	if w <= 0 || count == 0 || count > LagMax {
 		return fmt.Errorf("%w: lag entry of %d bytes", ErrState, len(val))
 	}
-	_, err := parseSlots(val, pipeline.NewOut("", 0))
-	return err
+	if _, err := pipeline.NewOut("", 0).ParseSlots(val); err != nil {
+		return fmt.Errorf("%w: lag entry: %w", ErrState, err)
+	}
+	return nil
 }
 
 // Process implements pipeline.Operator.
