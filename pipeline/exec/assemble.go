@@ -74,6 +74,9 @@ func (a *assembly) fill(ti int, t *task) error {
 	for _, i := range spec.Steps {
 		g := a.graph.Steps[i]
 		s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
+		if s.merge != nil {
+			s.merge.without(g.Clockless)
+		}
 		if err := s.open(); err != nil {
 			return err
 		}

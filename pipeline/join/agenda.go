@@ -5,11 +5,11 @@ import (
 	"cmp"
 )
 
-// agenda is the heap of groups in the order of (due, key bytes): the order of the total order for timers.
+// agenda is the heap of groups in the order of (due, start of the window, key bytes): that of the total order for timers.
 type agenda []*group
 
 func (a agenda) before(i, j int) bool {
-	return cmp.Or(cmp.Compare(a[i].due, a[j].due), bytes.Compare(a[i].key, a[j].key)) < 0
+	return cmp.Or(cmp.Compare(a[i].due, a[j].due), cmp.Compare(a[i].start, a[j].start), bytes.Compare(a[i].key, a[j].key)) < 0
 }
 
 func (a agenda) swap(i, j int) {

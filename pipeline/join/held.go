@@ -77,8 +77,9 @@ type group struct {
 	lastPos   pipeline.Position
 	lastIndex uint32
 	due       int64 // the next watermark at which something happens to it
+	start     int64 // of a window join: start of the window that ends there
 	place     int   // in the agenda
-	next      int64 // of a window join: start of the next window to fire
+	next      int64 // of fixed windows: start of the next one to fire
 	written   bool  // next stands in its table
 	sessions  []span
 }

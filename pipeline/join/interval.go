@@ -101,7 +101,7 @@ func (j *Interval) settle(g *group) {
 			due = min(due, j.deadline(side, rows[0].time))
 		}
 	}
-	j.store.settle(g, due)
+	j.store.settle(g, due, 0)
 }
 
 // Process implements pipeline.Operator.

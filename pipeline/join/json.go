@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/weirstream/weir/pipeline"
@@ -24,18 +24,20 @@ func (t *Table) parseJSON(data []byte) error {
 	if !utf8.Valid(data) {
 		return at(0, "the file is not UTF-8")
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	wrong := func(err error) error {
+	var whole json.RawMessage
+	if err := json.Unmarshal(data, &whole); err != nil {
 		var syntax *json.SyntaxError
-		switch {
-		case errors.As(err, &syntax):
-			return at(syntax.Offset-1, "%s", err)
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		if !errors.As(err, &syntax) {
+			return at(0, "%s", err)
+		}
+		if syntax.Offset >= int64(len(data)) && strings.Contains(err.Error(), "unexpected end") {
 			return at(int64(len(data)), "the file ends too early")
 		}
-		return at(d.InputOffset(), "%s", err)
+		return at(syntax.Offset-1, "%s", err)
 	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	wrong := func(err error) error { return at(d.InputOffset(), "%s", err) }
 	open, err := d.Token()
 	if err != nil {
 		return wrong(err)
@@ -81,9 +83,6 @@ func (t *Table) parseJSON(data []byte) error {
 	}
 	if _, err := d.Token(); err != nil {
 		return wrong(err)
-	}
-	if behind := skipSpace(data, d.InputOffset()); behind < int64(len(data)) {
-		return at(behind, "something stands behind the array")
 	}
 	for _, row := range rows {
 		cells := make([]pipeline.Value, len(t.Columns))

@@ -34,8 +34,9 @@ type LookupConfig struct {
 	Table   *Table // indexed by as many columns
 	Take    []int  // columns of the table that rows get
 	Missing Missing
-	// The rows that come out: From[slot] >= 0 is a slot of the row that came in; others are Take[-1-From[slot]].
-	From []int
+	Slots   []int // of the rows that come out: where they go
+	// Carry tells, per slot of the rows that come out, which slot of the row that came in it is; -1 for none.
+	Carry []int
 }
 
 // Validate names the field that is wrong.
@@ -45,6 +46,8 @@ func (c LookupConfig) Validate() error {
 		return fmt.Errorf("%w: lookup without a table", ErrConfig)
 	case len(c.Key) == 0:
 		return fmt.Errorf("%w: lookup: on is missing", ErrConfig)
+	case len(c.Slots) != len(c.Take):
+		return fmt.Errorf("%w: lookup: %d slots for %d columns", ErrConfig, len(c.Slots), len(c.Take))
 	}
 	return nil
 }
@@ -72,12 +75,15 @@ func (l *Lookup) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 			return
 		}
 	}
-	slots := out.Slots(len(l.c.From))
-	for i, from := range l.c.From {
+	slots := out.Slots(len(l.c.Carry))
+	for i, from := range l.c.Carry {
 		if from >= 0 {
 			slots[i] = r.Slots[from]
-		} else if found != nil {
-			slots[i] = found[l.c.Take[-1-from]]
+		}
+	}
+	if found != nil {
+		for i, column := range l.c.Take {
+			slots[l.c.Slots[i]] = found[column]
 		}
 	}
 	out.Emit(0, r.Time, slots)

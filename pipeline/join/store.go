@@ -174,8 +174,8 @@ func (s *store) cut(g *group, side, from, to int) {
 }
 
 // settle puts a group to its place in the agenda; one without rows is forgotten.
-func (s *store) settle(g *group, due int64) {
-	g.due = due
+func (s *store) settle(g *group, due, start int64) {
+	g.due, g.start = due, start
 	switch {
 	case g.empty():
 		if g.place >= 0 {

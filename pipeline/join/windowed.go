@@ -77,7 +77,7 @@ func (j *Windowed) Restored() error {
 				return err
 			}
 		}
-		j.store.settle(g, j.end(g))
+		j.place(g)
 	}
 	return nil
 }
@@ -97,15 +97,16 @@ func (j *Windowed) restoreNext(g *group) error {
 	return nil
 }
 
-// end is that of the group's next window.
-func (j *Windowed) end(g *group) int64 {
+// place puts a group where its next window is due.
+func (j *Windowed) place(g *group) {
 	switch {
 	case g.empty():
-		return pipeline.NoDeadline
+		j.store.settle(g, pipeline.NoDeadline, 0)
 	case j.c.Windows.GapMs > 0:
-		return g.sessions[0].last + j.c.Windows.GapMs
+		j.store.settle(g, g.sessions[0].last+j.c.Windows.GapMs, g.sessions[0].first)
+	default:
+		j.store.settle(g, g.next+j.c.Windows.SizeMs, g.next)
 	}
-	return g.next + j.c.Windows.SizeMs
 }
 
 // settle writes down which window is next, where the rows do not tell it, and puts the group to its place.
@@ -125,7 +126,7 @@ func (j *Windowed) settle(g *group) {
 			g.written = false
 		}
 	}
-	j.store.settle(g, j.end(g))
+	j.place(g)
 }
 
 // Process implements pipeline.Operator.
@@ -224,16 +225,12 @@ func (j *Windowed) Watermark(w int64, out *pipeline.Out) {
 // fire emits the next window of a group and lets the rows go that are in no later one.
 func (j *Windowed) fire(g *group, out *pipeline.Out) {
 	w := j.c.Windows
-	start, end, keep := g.next, g.due, int64(0) // rows from keep on are in a later window
+	start, end := g.start, g.due
+	keep, behind := start+w.SlideMs, end // rows from keep on are in a later window, those from behind on are not in this one
 	if w.GapMs > 0 {
-		start, keep = g.sessions[0].first, g.sessions[0].last+1
-		g.sessions = g.sessions[1:]
-	} else {
-		keep = g.next + w.SlideMs
-	}
-	behind := end
-	if w.GapMs > 0 {
+		keep = g.sessions[0].last + 1
 		behind = keep
+		g.sessions = g.sessions[1:]
 	}
 	var from, to [2]int
 	for side := range g.rows {

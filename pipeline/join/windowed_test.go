@@ -68,7 +68,7 @@ func modelWindowed(c join.WindowedConfig, delay int64, records []optest.Record) 
 	pass := func(pos int, mark int64) {
 		watermark = mark
 		slices.SortFunc(open, func(a, b *windowModel) int {
-			return cmp.Or(cmp.Compare(a.end, b.end), bytes.Compare([]byte(a.key), []byte(b.key)))
+			return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.start, b.start), bytes.Compare([]byte(a.key), []byte(b.key)))
 		})
 		for len(open) > 0 && open[0].end <= watermark {
 			rows = append(rows, open[0].text(c.Type, pos)...)

@@ -98,6 +98,8 @@ type Step struct {
 	Params string
 	// Columns are those of port 0, nil where the rows of the input go on.
 	Columns []Column
+	// Clockless are the inputs whose watermarks play no part: the step's is the minimum of the others. nil: none.
+	Clockless []bool
 }
 
 // Sink is one output stream.

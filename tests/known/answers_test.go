@@ -19,6 +19,7 @@ const (
 	values              // the rows that a deadband passes, in the order of arrival
 	sorted              // the same in event order, where rows of different keys share an instant
 	alarms              // transitions, in order
+	joined              // every column of the answer, in any order: SQL has none
 )
 
 var answers = []answer{
@@ -33,6 +34,14 @@ var answers = []answer{
 	{set: "nab-traffic", pipeline: "late", sink: "d-15m", file: "late_15m_D10m_L0_dropped", kind: dropped},
 	{set: "nab-traffic", pipeline: "late", sink: "s-15m-30m", file: "late_15m_D10m_L30m_windows", kind: late},
 	{set: "nab-traffic", pipeline: "late", sink: "d-15m-30m", file: "late_15m_D10m_L30m_dropped", kind: dropped},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-join-0s", file: "join_6005_speed_occupancy_within_0s", kind: joined},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-join-5m", file: "join_6005_speed_occupancy_within_5m", kind: joined},
+
+	{set: "nexmark-mini", pipeline: "joins", sink: "q3", file: "q3", kind: joined},
+	{set: "nexmark-mini", pipeline: "joins", sink: "q4", file: "q4_all_auctions_final", kind: joined},
+	{set: "nexmark-mini", pipeline: "joins", sink: "q8", file: "q8_tumble10s", kind: joined},
+	{set: "nexmark-mini", pipeline: "joins", sink: "q9", file: "q9_winning", kind: joined},
+	{set: "nexmark-mini", pipeline: "joins", sink: "q20", file: "q20_count", kind: joined},
 
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-5m", file: "tumbling_5m", kind: windows},
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-1h", file: "tumbling_1h", kind: windows},

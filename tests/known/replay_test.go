@@ -45,7 +45,7 @@ func TestEveryAnswerIsCompared(t *testing.T) {
 	for _, a := range answers {
 		read[a.set+"/"+a.file] = true
 	}
-	files, err := filepath.Glob(filepath.Join(sets, "nab-*", "expected", "*.csv"))
+	files, err := filepath.Glob(filepath.Join(sets, "*", "expected", "*.csv"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no answers found: %v", err)
 	}
