@@ -28,6 +28,9 @@ func (t *Table) parseCSV(data []byte) error {
 	if err != nil {
 		return csvError(err)
 	}
+	if err := size(0, len(header)); err != nil {
+		return err
+	}
 	if err := t.header(header); err != nil {
 		return err
 	}
@@ -42,6 +45,9 @@ func (t *Table) parseCSV(data []byte) error {
 		}
 		line, _ := r.FieldPos(0)
 		cells, t.lines = append(cells, row), append(t.lines, line)
+	}
+	if err := size(len(cells), len(header)); err != nil {
+		return err
 	}
 	t.cells = make([][]pipeline.Value, len(cells))
 	for i := range cells {

@@ -53,7 +53,7 @@ type Interval struct {
 
 // NewInterval makes an interval join from a valid config.
 func NewInterval(c IntervalConfig) *Interval {
-	return &Interval{c: c, store: newStore(c.TTL), emitter: emitter{Output: c.Output}, watermark: pipeline.MinWatermark}
+	return &Interval{c: c, store: newStore(c.Sides, c.TTL), emitter: emitter{Output: c.Output}, watermark: pipeline.MinWatermark}
 }
 
 // Open implements pipeline.Operator.

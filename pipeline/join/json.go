@@ -70,6 +70,9 @@ func (t *Table) parseJSON(data []byte) error {
 			}
 			if !slices.Contains(t.Columns, key) {
 				t.Columns = append(t.Columns, key)
+				if err := size(0, len(t.Columns)); err != nil {
+					return err
+				}
 			}
 			if row[key], err = member(raw); err != nil {
 				return at(place, "%q: %s", key, err)
@@ -83,6 +86,9 @@ func (t *Table) parseJSON(data []byte) error {
 	}
 	if _, err := d.Token(); err != nil {
 		return wrong(err)
+	}
+	if err := size(len(rows), len(t.Columns)); err != nil {
+		return err
 	}
 	for _, row := range rows {
 		cells := make([]pipeline.Value, len(t.Columns))

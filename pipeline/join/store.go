@@ -15,7 +15,8 @@ type store struct {
 	table  *state.Table
 	groups map[string]*group
 	agenda agenda
-	ttl    int64 // elapsed ns from arrival; 0: never
+	widths [2]int // slots kept of each input
+	ttl    int64  // elapsed ns from arrival; 0: never
 	stays  []stay
 	entry  []byte
 	sub    []byte
@@ -37,7 +38,9 @@ type stay struct {
 	row  held
 }
 
-func newStore(ttl int64) store { return store{groups: map[string]*group{}, ttl: ttl} }
+func newStore(sides [2]Side, ttl int64) store {
+	return store{groups: map[string]*group{}, widths: [2]int{len(sides[Left].Keep), len(sides[Right].Keep)}, ttl: ttl}
+}
 
 func (s *store) open(tables pipeline.Tables, maxKeys int) (err error) {
 	s.table, err = tables.Table(state.Spec{Name: "rows", Kind: state.Map, Type: "join.row", Version: 1, MaxKeys: maxKeys})
@@ -46,9 +49,16 @@ func (s *store) open(tables pipeline.Tables, maxKeys int) (err error) {
 
 // restored rebuilds the order; the groups are not due anywhere yet.
 func (s *store) restored() (err error) {
+	scratch := pipeline.NewOut("", 0)
+	scratch.Reuse = true
 	s.table.Range(func(key, sub, val []byte) bool {
-		side, h, _, bad := parseHeld(sub, val)
+		side, h, slots, bad := parseHeld(sub, val)
 		if err = bad; err != nil {
+			return false
+		}
+		scratch.Reset()
+		if values, bad := scratch.ParseSlots(slots); bad != nil || len(values) != s.widths[side] {
+			err = fmt.Errorf("%w: join row of %d bytes and %d slots, want %d", ErrState, len(val), len(values), s.widths[side])
 			return false
 		}
 		if (val[0]&flagCame != 0) != (s.ttl > 0) {

@@ -13,6 +13,12 @@ import (
 // TableBytesMax is the largest file that a lookup takes: the table lies in memory.
 const TableBytesMax = 8 << 20
 
+// The most that a table may have besides: a cell takes 32 bytes of memory and its text, and a small file may claim many.
+const (
+	tableColumnsMax = 1000
+	tableCellsMax   = 1 << 20
+)
+
 // Table is what a lookup looks in: the rows of a CSV or JSON file by their key. It is immutable.
 type Table struct {
 	Columns []string        // as in the file
@@ -115,6 +121,17 @@ func (t *Table) By(key []int) error {
 		t.index[string(b)] = i
 	}
 	t.texts = nil
+	return nil
+}
+
+// size refuses a table that would take too much memory.
+func size(rows, columns int) error {
+	switch {
+	case columns > tableColumnsMax:
+		return &TableError{Line: 1, Column: 1, Msg: fmt.Sprintf("the file has %d columns or more, allowed are %d", columns, tableColumnsMax)}
+	case rows*columns > tableCellsMax:
+		return &TableError{Line: 1, Column: 1, Msg: fmt.Sprintf("the file has %d rows of %d columns, allowed are %d cells", rows, columns, tableCellsMax)}
+	}
 	return nil
 }
 

@@ -50,7 +50,7 @@ type Windowed struct {
 
 // NewWindowed makes a window join from a valid config.
 func NewWindowed(c WindowedConfig) *Windowed {
-	return &Windowed{c: c, store: newStore(0), emitter: emitter{Output: c.Output}, watermark: pipeline.MinWatermark}
+	return &Windowed{c: c, store: newStore(c.Sides, 0), emitter: emitter{Output: c.Output}, watermark: pipeline.MinWatermark}
 }
 
 // Open implements pipeline.Operator.
