@@ -46,8 +46,11 @@ func (t *Table) parseJSON(data []byte) error {
 		return at(0, "the file is not an array of objects")
 	}
 	var rows []map[string]pipeline.Value
+	line, counted := 1, int64(0) // of the row; up to which byte
 	for d.More() {
 		begin := skipSpace(data, d.InputOffset())
+		line += bytes.Count(data[counted:begin], []byte("\n"))
+		counted = begin
 		if token, err := d.Token(); err != nil {
 			return wrong(err)
 		} else if token != json.Delim('{') {
@@ -81,7 +84,6 @@ func (t *Table) parseJSON(data []byte) error {
 		if _, err := d.Token(); err != nil {
 			return wrong(err)
 		}
-		line := bytes.Count(data[:begin], []byte("\n")) + 1
 		rows, t.lines = append(rows, row), append(t.lines, line)
 	}
 	if _, err := d.Token(); err != nil {

@@ -105,7 +105,7 @@ func kinds(t *join.Table) string {
 
 // TestTablesAreBounded: a small file may not claim much memory.
 func TestTablesAreBounded(t *testing.T) {
-	wide, long := strings.Repeat("a,", 1000), "[{\"id\": 1, \"b\": 2}" + strings.Repeat(",{}", 1<<19) + "]"
+	wide, long := strings.Repeat("a,", 1000), "[{\"id\": 1, \"b\": 2}"+strings.Repeat(",{}", 1<<19)+"]"
 	for name, text := range map[string]string{"d.csv": wide, "d.json": long} {
 		if _, err := join.Parse(name, []byte(text)); !errors.Is(err, join.ErrTable) || !strings.Contains(err.Error(), "allowed are") {
 			t.Errorf("%s: %v", name, err)
