@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,11 +149,13 @@ func (a *Agent) supervise(p *config.Pipeline) error {
 	// Until its checkpoint is known the pipeline needs all that the journal has.
 	a.journal.Retain(id.String(), a.journal.First()-1)
 	logger := a.log.With("pipeline", p.Name.Value)
-	a.supervisors = append(a.supervisors, newSupervisor(p.Name.Value, strategyOf(&p.Restart), a.log, func(ctx context.Context, ready func(*attempt)) error {
-		at := &attempt{agent: a, spec: p, graph: p.Graph, id: id, log: logger}
+	var s *supervisor
+	s = newSupervisor(p.Name.Value, strategyOf(&p.Restart), a.log, func(ctx context.Context, ready func(*attempt)) error {
+		at := &attempt{agent: a, spec: p, graph: p.Graph, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
 		return at.run(ctx, ready)
-	}))
-	a.supervisors[len(a.supervisors)-1].refused = a.pipelineRefused
+	})
+	s.poisons.tolerate, s.refused = p.Tolerate, a.pipelineRefused
+	a.supervisors = append(a.supervisors, s)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
@@ -31,6 +32,7 @@ type bench struct {
 	text     string
 	options  Options
 	receiver *receiver.Receiver
+	spoil    func(*plan.Graph) // of each pipeline; nil: as compiled
 	agent    *Agent
 	stop     context.CancelFunc
 	done     chan error
@@ -86,6 +88,11 @@ func (b *bench) parse() *config.Config {
 	cfg, err := config.Parse("test.yaml", []byte(b.text))
 	if err != nil {
 		b.t.Fatal(err)
+	}
+	for _, p := range cfg.Pipelines {
+		if b.spoil != nil {
+			b.spoil(p.Graph)
+		}
 	}
 	return cfg
 }

@@ -38,6 +38,7 @@ type attempt struct {
 	generation  uint64 // of the sinks in this attempt
 	progress    progress
 	fallbacks   []snapshot.Fallback
+	skip        []exec.Poison // records that steps go on without
 }
 
 // finalCheckpointWait bounds the last checkpoint of a graceful stop: systemd's TimeoutStopSec is 90 s by default.
@@ -185,6 +186,7 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 			a.coordinator.Deliver(s)
 		},
 		Handled: func(n int) { a.coordinator.Records(n) },
+		Skip:    a.skip,
 		Logger:  a.log,
 	})
 }

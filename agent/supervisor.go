@@ -33,6 +33,8 @@ type supervisor struct {
 	log      *slog.Logger
 	started  time.Time // of the agent: failures are counted by monotonic time
 
+	poisons poisons // records that its steps fail at; set before run starts, then run's goroutine owns it
+
 	refused func() // called behind a failure that only the operator can mend; set before run starts
 
 	mu       sync.Mutex
@@ -142,6 +144,9 @@ func (s *supervisor) once(ctx context.Context) (*command, error) {
 // failed notes a failure, waits as the strategy says, and tells whether to go on. A command ends the waiting: stop leaves the
 // pipeline stopped, start begins at once and with a clean history.
 func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err error) bool {
+	if tries, skipped, at := s.poisons.failed(err); skipped {
+		s.log.Error("a step fails at one record whenever it is tried; the record becomes a dead letter", "step", at.Step, "position", at.Position, "tries", tries)
+	}
 	wait, again := time.Duration(0), false
 	if !errors.Is(err, errFinal) {
 		wait, again = s.strategy.Next(history, time.Since(s.started), random())

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,7 @@ func exampleFiles(t *testing.T) []string {
 	if err != nil || len(files) < 3 {
 		t.Fatalf("examples: %v, %v", files, err)
 	}
+	files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, ".test.yaml") }) // cases of weir test
 	return files
 }
 

@@ -79,10 +79,10 @@ func (d *jsonDecoder) value(i, depth int, n *node) int {
 	}
 	switch d.src[i] {
 	case '"':
-		end, escaped := d.text(i)
-		if end >= 0 && n != nil && len(n.targets) > 0 {
-			return d.storeText(i, end, escaped, n)
+		if n != nil && len(n.targets) > 0 {
+			return d.storeText(i, n)
 		}
+		end, _ := d.text(i)
 		return end
 	case '{':
 		return d.container(i, d.object(i, depth, n), n)
@@ -240,10 +240,10 @@ func containerName(c byte) string {
 }
 
 // storeText stores the string at i..end, quotes included.
-func (d *jsonDecoder) storeText(i, end int, escaped bool, n *node) int {
-	raw := d.src[i+1 : end-1]
-	if escaped {
-		raw = d.unescape(raw)
+func (d *jsonDecoder) storeText(i int, n *node) int {
+	end, raw := d.wantedText(i)
+	if end < 0 {
+		return -1
 	}
 	for _, t := range n.targets {
 		switch t.kind {

@@ -83,6 +83,69 @@ func scanText(src []byte, i int) (end int, escaped bool, bad string) {
 	}
 }
 
+// scanPlain goes from the opening quote at i to the first byte that is more than plain ASCII: the closing quote, an escape, or
+// what scanText has to judge.
+func scanPlain(src []byte, i int) int {
+	for i++; i+8 <= len(src); i += 8 {
+		if m := special(binary.LittleEndian.Uint64(src[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for i < len(src) && src[i] >= 0x20 && src[i] < 0x80 && src[i] != '"' && src[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// decodeText is scanText and unescape in one pass, for the escaped string that opens at i: out takes the text and is no shorter than what is
+// left of src. It gives the offset behind the closing quote and the length of the text.
+func decodeText(src []byte, i int, out []byte) (end, n int, bad string) {
+	i++
+	for {
+		for i+8 <= len(src) { // n never passes i, so the word fits
+			w := binary.LittleEndian.Uint64(src[i:])
+			binary.LittleEndian.PutUint64(out[n:], w)
+			if m := special(w); m != 0 {
+				k := bits.TrailingZeros64(m) >> 3
+				i, n = i+k, n+k
+				break
+			}
+			i, n = i+8, n+8
+		}
+		if i >= len(src) {
+			return i, n, "unexpected end inside of a string"
+		}
+		switch c := src[i]; {
+		case c == '"':
+			return i + 1, n, ""
+		case c == '\\':
+			if i+1 < len(src) && src[i+1] == '"' { // JSON in JSON has little else
+				out[n] = '"'
+				i, n = i+2, n+1
+				continue
+			}
+			length, bad := scanEscape(src[i:])
+			if bad != "" {
+				return i, n, bad
+			}
+			n += len(unescapeInto(out[n:], src[i:i+length]))
+			i += length
+		case c < 0x20:
+			return i, n, "control character " + strconv.QuoteRune(rune(c)) + " inside of a string"
+		case c < 0x80:
+			out[n] = c
+			i, n = i+1, n+1
+		default:
+			r, length := utf8.DecodeRune(src[i:])
+			if r == utf8.RuneError && length == 1 {
+				return i, n, "invalid UTF-8 inside of a string"
+			}
+			n += copy(out[n:], src[i:i+length])
+			i += length
+		}
+	}
+}
+
 // scanEscape checks the escape that begins b and gives its length.
 func scanEscape(b []byte) (n int, bad string) {
 	if len(b) < 2 {
@@ -173,17 +236,31 @@ func unescapeInto(out, raw []byte) []byte {
 // textChunk is how much memory for unescaped texts is asked for at once.
 const textChunk = 32 << 10
 
-// unescape is unescape into memory that the texts of several documents share.
-func (d *jsonDecoder) unescape(raw []byte) []byte {
-	if len(d.memory) < len(raw) {
-		if len(raw) > textChunk/8 {
-			return unescape(raw)
+// wantedText scans the string that opens at i and gives its text: a part of the document, or, when it has escapes, memory that the
+// texts of several documents share.
+func (d *jsonDecoder) wantedText(i int) (end int, text []byte) {
+	if at := scanPlain(d.src, i); at < len(d.src) && d.src[at] == '"' {
+		return at + 1, d.src[i+1 : at]
+	}
+	room := len(d.src) - i
+	if room > textChunk/8 { // the text itself may be short: look before memory is asked for
+		end, escaped := d.text(i)
+		if end < 0 || !escaped {
+			return end, d.src[i+1 : max(end-1, i+1)]
 		}
+		if room = end - i; room > textChunk/8 {
+			return end, unescape(d.src[i+1 : end-1])
+		}
+	}
+	if len(d.memory) < room {
 		d.memory = make([]byte, textChunk)
 	}
-	text := unescapeInto(d.memory[:len(raw)], raw)
-	d.memory = d.memory[len(text):]
-	return text
+	end, n, bad := decodeText(d.src[:i+room], i, d.memory[:room])
+	if bad != "" {
+		return d.fail(end, bad), nil
+	}
+	text, d.memory = d.memory[:n:n], d.memory[n:]
+	return end, text
 }
 
 // found is what stands at i, for an error.

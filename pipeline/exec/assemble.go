@@ -77,6 +77,7 @@ func (a *assembly) fill(ti int, t *task) error {
 		if s.merge != nil {
 			s.merge.without(g.Clockless)
 		}
+		s.skips = skipsOf(a.p.options.Skip, g.UID)
 		if err := s.open(); err != nil {
 			return err
 		}

@@ -33,7 +33,9 @@ type Options struct {
 	Handled func(records int)
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
-	Logger    *slog.Logger
+	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
+	Skip   []Poison
+	Logger *slog.Logger
 }
 
 // Defaults.

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"fmt"
 	"runtime/debug"
 
 	"github.com/weirstream/weir/pipeline"
@@ -29,6 +28,8 @@ type step struct {
 	ticked int64
 	// watermark is the step's event time now; it is rebuilt from the marks, which start from the sources' state.
 	watermark int64
+	row       *pipeline.Row       // that the operator works on; nil: none, a timer
+	skips     []pipeline.Position // sorted: the operator panics at their rows, they become dead letters
 }
 
 func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
@@ -48,7 +49,7 @@ func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
 func (s *step) run(ticks []pipeline.Tick) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("step %s: operator panic at position %d: %v\n%s", s.uid, s.out.At.Pos, r, debug.Stack())
+			err = s.failed(r, debug.Stack())
 		}
 	}()
 	for _, t := range s.tables {
@@ -62,13 +63,14 @@ func (s *step) run(ticks []pipeline.Tick) (err error) {
 		marks = s.merge.mergeMarks(s.inputs)
 	}
 	switch {
-	case s.timeless && s.merge == nil:
+	case s.timeless && s.merge == nil && len(s.skips) == 0:
 		rows := s.inputs[0].rows
 		s.out.Counters.In += uint64(len(rows))
 		for i := range rows {
-			s.out.At = rows[i].At
+			s.out.At, s.row = rows[i].At, &rows[i]
 			s.op.Process(0, &rows[i], s.out)
 		}
+		s.row = nil
 	default:
 		s.walk(ticks, marks)
 	}
@@ -100,7 +102,7 @@ func (s *step) walk(ticks []pipeline.Tick, marks []pipeline.Mark) {
 		}
 		s.out.At = r.At
 		s.out.Counters.In++
-		s.op.Process(in, r, s.out)
+		s.process(in, r)
 	}
 	end := pipeline.At{Pos: ^pipeline.Position(0), Phase: pipeline.After}
 	s.advance(ticks, marks, ti, mi, end)

@@ -19,6 +19,7 @@ type AbsenceConfig struct {
 	Key       []int // slots
 	After     int64 // elapsed ns, or ms of event time
 	EventTime bool  // silence is judged by the watermark, else by the journal's clock
+	Timed     bool  // rows have event time
 	MaxKeys   int   // keys known; 0: no limit
 	// The rows that come out: Width slots, the key columns in KeyOut (-1 leaves one out), then transition and last seen.
 	Width                    int
@@ -202,9 +203,12 @@ func (a *Absence) fire(upTo int64, out *pipeline.Out) {
 		s.missing = true
 		putAbsence(b, s)
 		out.SetDeadline(at)
-		time := s.seen
-		if a.c.EventTime {
+		time := int64(pipeline.NoTime)
+		switch {
+		case a.c.EventTime:
 			time = at
+		case a.c.Timed:
+			time = s.seen
 		}
 		a.emit(TransitionMissing, a.key, time, s.seen, out)
 	}

@@ -43,8 +43,7 @@ func (c CounterConfig) Validate() error {
 // older than the one before it is late and changes nothing: out of order it would read as a reset.
 type Counter struct {
 	memory
-	c    CounterConfig
-	pair [2]pipeline.Value
+	c CounterConfig
 }
 
 // NewCounter makes a counter from a valid config.
@@ -156,15 +155,18 @@ func (c *Counter) wrong(v pipeline.Value) string {
 	return ""
 }
 
-// increase is the rule: pure. Neither value is negative, so that no difference overflows.
+// increase is the rule: pure. Neither value is negative.
 func (c *Counter) increase(before, now pipeline.Value) pipeline.Value {
-	c.pair = [2]pipeline.Value{now, before}
-	d := difference.Eval(c.pair[:])
-	if negative := d.Kind == pipeline.Int && d.Int() < 0 || d.Kind == pipeline.Float && d.Float() < 0; !negative {
-		return d
-	}
-	if c.c.WrapLast > 0 {
-		if over := c.c.WrapLast - before.Uint() + now.Uint(); over < c.c.StepMax { // the step itself is over + 1
+	if before.Kind == pipeline.Float || now.Kind == pipeline.Float {
+		p, _ := before.AsFloat()
+		n, _ := now.AsFloat()
+		if n >= p {
+			return pipeline.FloatValue(n - p)
+		}
+	} else if p, n := before.Uint(), now.Uint(); n >= p {
+		return pipeline.UintValue(n - p)
+	} else if c.c.WrapLast > 0 { // then both are integers
+		if over := c.c.WrapLast - p + n; over < c.c.StepMax { // the step itself is over + 1
 			return pipeline.UintValue(over + 1)
 		}
 	}

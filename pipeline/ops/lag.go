@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
@@ -48,18 +47,6 @@ func (l *Lag) Open(tables pipeline.Tables) error { return l.open(tables, "lag", 
 // Restored implements pipeline.Operator.
 func (l *Lag) Restored() error { return l.check(checkLag) }
 
-// checkLag refuses bytes that are no entry.
-func checkLag(val []byte) error {
-	count, w := binary.Uvarint(val)
-	if w <= 0 || count == 0 || count > LagMax {
-		return fmt.Errorf("%w: lag entry of %d bytes", ErrState, len(val))
-	}
-	if _, err := pipeline.NewOut("", 0).ParseSlots(val); err != nil {
-		return fmt.Errorf("%w: lag entry: %w", ErrState, err)
-	}
-	return nil
-}
-
 // Process implements pipeline.Operator.
 func (l *Lag) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	v := l.c.Value.Eval(r.Slots)
@@ -68,29 +55,12 @@ func (l *Lag) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 		return
 	}
 	val, _ := l.at(r, out)
-	before := l.push(val, v, out)
+	var before pipeline.Value
+	l.entry, before = nextLag(l.entry[:0], val, v, l.c.N)
 	if !l.put(l.entry, r, out) {
 		return
 	}
 	slots := l.c.row(r, out)
 	slots[l.c.Slot] = before
 	out.Emit(0, r.Time, slots)
-}
-
-// push makes the next entry of a key, oldest value first, and gives the value that leaves it, null while it is not full. An entry of a longer
-// lag, from a config before, loses its oldest first.
-func (l *Lag) push(val []byte, v pipeline.Value, out *pipeline.Out) (before pipeline.Value) {
-	count, w := binary.Uvarint(val)
-	val = val[max(w, 0):]
-	for ; count >= uint64(l.c.N); count-- {
-		var n int
-		if before, n = parseSlot(val, out); n == 0 {
-			panic("BUG: a lag entry ends inside a value")
-		}
-		val = val[n:]
-	}
-	l.entry = binary.AppendUvarint(l.entry[:0], count+1)
-	l.entry = append(l.entry, val...)
-	l.entry = appendValue(l.entry, v)
-	return before
 }

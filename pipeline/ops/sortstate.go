@@ -49,8 +49,3 @@ func (h *heldHeap) Pop() any {
 	*h = old[:len(old)-1]
 	return e
 }
-
-// appendValue and parseSlot are for entries that hold a single value.
-func appendValue(dst []byte, v pipeline.Value) []byte { return pipeline.AppendValue(dst, v) }
-
-func parseSlot(b []byte, out *pipeline.Out) (v pipeline.Value, n int) { return out.ParseValue(b) }

@@ -147,7 +147,7 @@ const (
 // zscore gives how many population standard deviations x lies from the mean of the samples, and both. All three are finite: samples
 // beyond the range in which their squares are, are scaled by a power of two, which is exact; a score beyond a float64 is the
 // largest one. The deviation is the corrected two-pass one (Chan, Golub, LeVeque: Algorithms for Computing the Sample Variance,
-// 1983), over compensated sums (Neumaier 1974) in the order of arrival: the same on every device.
+// 1983), over a compensated sum (Neumaier 1974), in the order of arrival: the same on every device.
 func zscore(samples []float64, x float64) (score, mean, sd float64) {
 	low, high := samples[0], samples[0]
 	for _, s := range samples {
@@ -172,14 +172,13 @@ func zscore(samples []float64, x float64) (score, mean, sd float64) {
 		sum.add(s)
 	}
 	mean = sum.value() / n
-	var squares, drift compensated
+	squares, drift := 0.0, 0.0
 	for _, s := range samples {
 		d := s - mean
-		squares.add(float64(d * d))
-		drift.add(d)
+		squares += float64(d * d)
+		drift += d
 	}
-	off := drift.value()
-	variance := (squares.value() - float64(off*off)/n) / n
+	variance := (squares - float64(drift*drift)/n) / n
 	if variance <= 0 {
 		return 0, finite(math.Ldexp(mean, exponent)), 0
 	}

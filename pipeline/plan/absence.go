@@ -22,7 +22,7 @@ func (c *compiler) absence(b *built, in *edge) bool {
 		return false
 	}
 	t := &table{what: stepName(b.spec)}
-	config := ops.AbsenceConfig{Key: slotsOf(keys), After: after, EventTime: a.EventTime, MaxKeys: c.maxKeys(b.spec)}
+	config := ops.AbsenceConfig{Key: slotsOf(keys), After: after, EventTime: a.EventTime, Timed: in.timed, MaxKeys: c.maxKeys(b.spec)}
 	if config.KeyOut, ok = c.keyColumns(b.spec, t, keys); !ok {
 		return false
 	}
@@ -45,7 +45,7 @@ func (c *compiler) absence(b *built, in *edge) bool {
 	b.out = []edge{{scope: t, timed: in.timed}}
 	b.new = func() pipeline.Operator { return withTime(ops.NewAbsence(config), timeSlot) }
 	b.params = func() string {
-		return fmt.Sprintf("by %s after %d event %v max_keys %d", keyText(keys), after, a.EventTime, config.MaxKeys)
+		return fmt.Sprintf("by %s after %d event %v timed %v max_keys %d", keyText(keys), after, a.EventTime, in.timed, config.MaxKeys)
 	}
 	return true
 }

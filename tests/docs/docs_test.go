@@ -330,3 +330,19 @@ func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }
+
+// TestEveryExampleHasATest: each config in configs/ has cases, and they pass.
+func TestEveryExampleHasATest(t *testing.T) {
+	configs, err := filepath.Glob(root + "/configs/*.yaml")
+	if err != nil || len(configs) < 4 {
+		t.Fatalf("%v %v", configs, err)
+	}
+	for _, name := range configs {
+		if cases := strings.TrimSuffix(name, ".yaml") + ".test.yaml"; !strings.HasSuffix(name, ".test.yaml") && !exists(cases) {
+			t.Errorf("%s has no %s", name, cases)
+		}
+	}
+	if out, err := exec.Command(weir, "test", root+"/configs").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/exec"
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+func TestPoisonsAreCounted(t *testing.T) {
+	at := exec.Poison{Step: "s", Position: 7}
+	failure := fmt.Errorf("task main: %w", &exec.PoisonError{Poison: at, Cause: "x"})
+	p := poisons{tolerate: 3}
+	for try := 1; try <= 3; try++ {
+		p.failed(errors.New("something else"))
+		tries, skipped, which := p.failed(failure)
+		if tries != try || skipped != (try == 3) || which != at {
+			t.Errorf("try %d: %d %v %v", try, tries, skipped, which)
+		}
+	}
+	if len(p.skip) != 1 || p.skip[0] != at {
+		t.Errorf("skips %v", p.skip)
+	}
+	never := poisons{}
+	for range 10 {
+		if _, skipped, _ := never.failed(failure); skipped {
+			t.Error("tolerate: 0 went on without the record")
+		}
+	}
+}
+
+// touchy wraps a step's operator with one that panics at a field's value.
+type touchy struct{ pipeline.Operator }
+
+func (o touchy) Process(in int, r *pipeline.Row, out *pipeline.Out) {
+	for _, v := range r.Slots {
+		if v.Kind == pipeline.Int && v.Int() == 250 {
+			panic("index out of range")
+		}
+	}
+	o.Operator.Process(in, r, out)
+}
+
+// TestPoisonRecordBecomesADeadLetter: the pipeline is restarted, tries the record as often as it is told, and goes on without it; also
+// after a restart of the agent, which has forgotten it.
+func TestPoisonRecordBecomesADeadLetter(t *testing.T) {
+	text := strings.Replace(pipelineNamed("p", "log"), "attempts: 3", "attempts: 20", 1)
+	b := newBench(t, strings.Replace(text, "start: earliest", "start: earliest\n    tolerate: 2", 1))
+	b.spoil = func(g *plan.Graph) {
+		for _, s := range g.Steps {
+			if s.UID == "all" {
+				made := s.New
+				s.New = func() pipeline.Operator { return touchy{made()} }
+			}
+		}
+	}
+	b.start()
+	b.put(1, 300)
+	s := b.await("delivery", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 300 })
+	if got := s.Pipelines[0]; got.Restarts < 2 || got.Steps[0].UID != "all" || got.Steps[0].Dead != 1 {
+		t.Errorf("%d restarts, steps %+v; want at least 2, and 1 dead letter of the first", got.Restarts, got.Steps)
+	}
+	b.halt()
+	b.start()
+	b.put(301, 400)
+	b.await("delivery after a restart", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 400 })
+	b.halt()
+	b.wantIDs("p", [2]int{1, 249}, [2]int{251, 400})
+}
