@@ -41,7 +41,7 @@ table that reads the file (` + "`agent/config`" + `); a test keeps it so. ` + "`
 const referenceTail = `
 ## What else is checked
 
-- Every ` + "`from`" + ` names a source, a step, or the late output of a window or sort (` + "`per-minute.late`" + `). No cycles. Every step leads to a sink.
+- Every ` + "`from`" + ` names a source, a step, or the late output of a window, join or sort (` + "`per-minute.late`" + `). No cycles. Every step leads to a sink.
 - Each uid stands once. State is kept under it: a step that is renamed says its old uid in ` + "`was`" + `.
 - Expressions are compiled against the fields that are there: the columns of a window, select or alarm before; the declared ` + "`fields`" + ` of
   a source; any name where a source declares none.
