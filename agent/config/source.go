@@ -46,7 +46,7 @@ var mqttObject = &object[Source]{what: "mqtt", list: []*setting{
 	s.Filter = filter
 }}
 
-var decoders = []string{plan.DecodeJSON, plan.DecodeCBOR, plan.DecodeText, plan.DecodeNumber, plan.DecodeBytes}
+var decoders = []string{plan.DecodeJSON, plan.DecodeCBOR, plan.DecodeText, plan.DecodeNumber, plan.DecodeBytes, plan.DecodeCSV, plan.DecodeInflux}
 
 // decodeKind is one decoder for all topics, or a list.
 type decodeKind struct{}
@@ -59,8 +59,28 @@ var decodeObject = &object[plan.DecodeSpec]{what: "a decoder", list: []*setting{
 		return ""
 	}, allowed: "an MQTT topic filter"}, func(d *plan.DecodeSpec) *plan.Text { return &d.Topic }, "Topics that it reads. Left out: all that no earlier one matched."),
 	set("as", choiceText{choiceKind{words: decoders}}, func(d *plan.DecodeSpec) *plan.Text { return &d.As },
-		"json, cbor; text, number, bytes put the payload into the field value.", required()),
-}}
+		"json, cbor, csv, influx (line protocol); text, number, bytes put the payload into the field value.", required()),
+	set("columns", textsKind{textKind{what: "the name of a column", check: plan.CheckFieldName, allowed: plan.FieldNameAllowed}}, func(d *plan.DecodeSpec) *[]plan.Text { return &d.Columns },
+		"csv: names of the values of a line, in order."),
+	set("separator", choiceKind{words: []string{",", ";", "|", "tab"}}, func(d *plan.DecodeSpec) *string { return &d.Separator },
+		"csv: what stands between the values.", byDefault(",")),
+}, place: func(d *plan.DecodeSpec, at plan.Pos) { d.Pos = at }, check: checkDecode}
+
+func checkDecode(r *reader, n *node, d *plan.DecodeSpec) {
+	switch {
+	case d.As.Value == plan.DecodeCSV && len(d.Columns) == 0:
+		r.problems.Add(n.pos, "", "decode: [{as: csv, columns: [ts, device, temp]}]", "csv needs the names of its columns")
+	case d.As.Value != plan.DecodeCSV && len(d.Columns) > 0:
+		r.problems.Add(d.Columns[0].Pos, "", "columns are for csv", "a decoder as %s has columns", d.As)
+	}
+	for i, c := range d.Columns {
+		for _, before := range d.Columns[:i] {
+			if before.Value == c.Value {
+				r.problems.Add(c.Pos, "", "each column has a name of its own", "the column %s comes twice", quote(c.Value))
+			}
+		}
+	}
+}
 
 func (decodeKind) label() string {
 	return "one of " + strings.Join(decoders, ", ") + ", or a list of {topic, as}"
@@ -77,6 +97,7 @@ func (decodeKind) read(r *reader, n *node, into *[]plan.DecodeSpec) {
 	}
 	var d plan.DecodeSpec
 	choiceText{choiceKind{words: decoders}}.read(r, n, &d.As)
+	checkDecode(r, n, &d)
 	*into = []plan.DecodeSpec{d}
 }
 

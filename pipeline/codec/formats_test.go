@@ -87,6 +87,10 @@ func exampleDecoder(t *testing.T, format, kindName string) Decoder {
 		return NewJSON([]Field{field(t, "a", 0, kind)}, -1, Default())
 	case "cbor":
 		return NewCBOR([]Field{field(t, "a", 0, kind)}, -1, Default())
+	case "csv":
+		return NewCSV([]Field{field(t, "a", 0, kind)}, -1, []string{"a", "b"}, ',', Default())
+	case "influx":
+		return NewInflux([]Field{field(t, "a", 0, kind)}, -1, Default())
 	case "text":
 		return NewText([]Field{field(t, "value", 0, kind)}, -1, Default())
 	}
@@ -96,6 +100,8 @@ func exampleDecoder(t *testing.T, format, kindName string) Decoder {
 func examplePayload(t *testing.T, format, in string) []byte {
 	t.Helper()
 	switch format {
+	case "csv", "influx":
+		return []byte(in)
 	case "json":
 		return []byte(strings.Replace(in, "⟨BOM⟩", bom, 1))
 	case "cbor":

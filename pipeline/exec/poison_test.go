@@ -70,7 +70,9 @@ func runPoisoned(t *testing.T, op func() pipeline.Operator, block int, skip []Po
 func TestPoison(t *testing.T) {
 	for name, op := range map[string]func(value int64) func() pipeline.Operator{
 		"timeless": func(v int64) func() pipeline.Operator { return func() pipeline.Operator { return allergic{value: v} } },
-		"timers":   func(v int64) func() pipeline.Operator { return func() pipeline.Operator { return &allergicWindows{value: v} } },
+		"timers": func(v int64) func() pipeline.Operator {
+			return func() pipeline.Operator { return &allergicWindows{value: v} }
+		},
 	} {
 		for _, block := range []int{1, 7, 64} {
 			_, err := runPoisoned(t, op(12), block, nil)

@@ -288,7 +288,7 @@ func TestAlarmShowsTheTime(t *testing.T) {
 // TestCase30_DecodersPerTopic: text, numbers, bytes and JSON under one subscription; what is broken is refused alone.
 func TestCase30_DecodersPerTopic(t *testing.T) {
 	s := &SourceSpec{Name: text("ems"), Topic: text("ems/#"), QoS: 1, Decode: []DecodeSpec{
-		{text("ems/status"), text("text")}, {text("ems/raw"), text("number")}, {text("ems/bin"), text("bytes")}, {text("ems/boiler"), text("json")}}}
+		{Topic: text("ems/status"), As: text("text")}, {Topic: text("ems/raw"), As: text("number")}, {Topic: text("ems/bin"), As: text("bytes")}, {Topic: text("ems/boiler"), As: text("json")}}}
 	g := mustCompile(t, &Spec{Sources: []*SourceSpec{s}, Sinks: []*SinkSpec{fileSink("o", "pick")},
 		Steps: []*StepSpec{{UID: text("pick"), From: texts("ems"), Select: &SelectSpec{Columns: []ColumnSpec{{text("t"), text("t")}, {text("v"), text("value")}}}}}})
 	data, err := os.ReadFile("testdata/30.jsonl")

@@ -82,8 +82,10 @@ func (o *origin) finish() *Source {
 		decode = []DecodeSpec{{As: Text{Value: DecodeJSON}}}
 	}
 	for _, d := range decode {
-		as, fields, whole := d.As.Value, o.decoded(d.As.Value), o.whole
-		s.Decoders = append(s.Decoders, TopicDecoder{Topic: d.Topic.Value, As: as, New: func() codec.Decoder { return newDecoder(as, fields, whole) }})
+		fields, whole := o.decoded(d.As.Value), o.whole
+		s.Decoders = append(s.Decoders, TopicDecoder{
+			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
+		})
 	}
 	return s
 }
@@ -126,14 +128,44 @@ func decodedValueKind(as string, declared pipeline.Kind) pipeline.Kind {
 	return declared
 }
 
-func newDecoder(as string, fields []codec.Field, whole int) codec.Decoder {
-	switch as {
+// params is the canonical form of what a decoder needs besides its name.
+func (d *DecodeSpec) params() string {
+	if d.As.Value != DecodeCSV {
+		return ""
+	}
+	return fmt.Sprintf(" columns %q separator %q", textsOf(d.Columns), d.separator())
+}
+
+func (d *DecodeSpec) separator() rune {
+	switch d.Separator {
+	case "":
+		return ','
+	case "tab":
+		return '\t'
+	}
+	return rune(d.Separator[0])
+}
+
+func textsOf(list []Text) []string {
+	texts := make([]string, len(list))
+	for i, t := range list {
+		texts[i] = t.Value
+	}
+	return texts
+}
+
+func newDecoder(d *DecodeSpec, fields []codec.Field, whole int) codec.Decoder {
+	switch d.As.Value {
 	case DecodeCBOR:
 		return codec.NewCBOR(fields, whole, codec.Default())
 	case DecodeText, DecodeNumber:
 		return codec.NewText(fields, whole, codec.Default())
 	case DecodeBytes:
 		return codec.NewBytes(fields, whole, codec.Default())
+	case DecodeCSV:
+		return codec.NewCSV(fields, whole, textsOf(d.Columns), d.separator(), codec.Default())
+	case DecodeInflux:
+		return codec.NewInflux(fields, whole, codec.Default())
 	}
 	return codec.NewJSON(fields, whole, codec.Default())
 }

@@ -43,7 +43,9 @@ type Source struct {
 type TopicDecoder struct {
 	Topic string
 	New   func() codec.Decoder
-	As    string // json, cbor, text, number, bytes
+	As    string // json, cbor, text, number, bytes, csv, influx
+	// Params is the canonical form of what else was configured, "" for nothing.
+	Params string
 }
 
 // Time says where a row's event time is and what is accepted, in ms.

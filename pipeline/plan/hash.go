@@ -23,7 +23,7 @@ func canonical(g *Graph) string {
 			fmt.Fprintf(&b, " field %q %s\n", c.Name, c.Kind)
 		}
 		for _, d := range s.Decoders {
-			fmt.Fprintf(&b, " decode %q %s\n", d.Topic, d.As)
+			fmt.Fprintf(&b, " decode %q %s%s\n", d.Topic, d.As, d.Params)
 		}
 		if t := s.Time; t != nil {
 			fmt.Fprintf(&b, " time %q %s %d %d %d %d\n", s.Columns[t.Slot].Name, t.Unit, t.OutOfOrdernessMs, t.MaxAheadMs, t.MinMs, t.MaxMs)

@@ -152,6 +152,9 @@ func (o *origin) payloadKind(p pipeline.Path) (pipeline.Kind, error) {
 		return 0, fmt.Errorf("unknown field %s; source %s is decoded as %s, its payload is the field %s", p, o.spec.Name.Value, o.spec.Decode[0].As.Value, codec.ValueField)
 	}
 	if len(o.spec.Fields) == 0 {
+		if columns := o.csvColumns(); columns != nil && !slices.Contains(columns, p.String()) {
+			return 0, fmt.Errorf("unknown field %s; the columns of source %s are %s", p, o.spec.Name.Value, strings.Join(columns, ", "))
+		}
 		return pipeline.Null, nil
 	}
 	text := p.String()
@@ -164,6 +167,17 @@ func (o *origin) payloadKind(p pipeline.Path) (pipeline.Kind, error) {
 		}
 	}
 	return 0, fmt.Errorf("unknown field %s; the fields of source %s are %s", p, o.spec.Name.Value, strings.Join(o.Names(), ", "))
+}
+
+// csvColumns are the fields of a source that is CSV alone; nil: others may come.
+func (o *origin) csvColumns() (columns []string) {
+	for _, d := range o.spec.Decode {
+		if d.As.Value != DecodeCSV {
+			return nil
+		}
+		columns = append(columns, textsOf(d.Columns)...)
+	}
+	return columns
 }
 
 // valueOnly: no decoder gives anything but the field value.
@@ -245,6 +259,9 @@ func (o *origin) Names() []string {
 	}
 	if o.valueOnly() && len(o.spec.Fields) == 0 {
 		names = append(names, codec.ValueField)
+	}
+	if len(o.spec.Fields) == 0 {
+		names = append(names, o.csvColumns()...)
 	}
 	for _, m := range metaNames() {
 		if m != metaTime || o.spec.Time != nil {

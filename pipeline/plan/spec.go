@@ -29,6 +29,8 @@ const (
 	DecodeText   = "text"
 	DecodeNumber = "number"
 	DecodeBytes  = "bytes"
+	DecodeCSV    = "csv"
+	DecodeInflux = "influx"
 )
 
 // SourceSpec is what the plan needs of a source.
@@ -46,6 +48,10 @@ type SourceSpec struct {
 type DecodeSpec struct {
 	Topic Text // "" matches all
 	As    Text
+	// Columns are the names of a CSV line's values, in order; Separator stands between them.
+	Columns   []Text
+	Separator string // , ; | or tab
+	Pos       Pos
 }
 
 // FieldSpec declares a field of the payload. Kind is Null for "any".
