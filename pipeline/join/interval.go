@@ -118,9 +118,6 @@ func (j *Interval) Process(side int, r *pipeline.Row, out *pipeline.Out) {
 		}
 		return
 	}
-	if j.c.Type == Inner {
-		j.expire(out.Elapsed(), out)
-	}
 	var null bool
 	if j.key, null = j.c.Sides[side].appendKey(j.key[:0], r.Slots); null {
 		if j.c.Type.keeps(side) {
@@ -168,7 +165,7 @@ func (j *Interval) Watermark(w int64, out *pipeline.Out) {
 	j.watermark = max(j.watermark, w)
 	for g := j.store.next(w); g != nil; g = j.store.next(w) {
 		due := g.due
-		out.SetDeadline(due)
+		out.SetTimer(due, 0, g.key)
 		for side := range g.rows {
 			n := 0
 			for ; n < len(g.rows[side]) && j.deadline(side, g.rows[side][n].time) <= due; n++ {
@@ -185,12 +182,10 @@ func (j *Interval) Watermark(w int64, out *pipeline.Out) {
 	}
 }
 
-// Elapsed lets the rows go that have waited for so long as they may.
-func (j *Interval) Elapsed(now pipeline.Stamp, out *pipeline.Out) { j.expire(now.Elapsed, out) }
-
-// expire lets the rows go whose ttl is over. Those that the type keeps come out as when the watermark lets them go: before it has.
-func (j *Interval) expire(now int64, out *pipeline.Out) {
-	for at := j.store.expiring(); at <= now && at != pipeline.NoDeadline; at = j.store.expiring() {
+// Elapsed lets the rows go that have waited for so long as they may. Those that the type keeps come out as when the watermark lets them
+// go: before it has.
+func (j *Interval) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
+	for at := j.store.expiring(); at <= now.Elapsed && at != pipeline.NoDeadline; at = j.store.expiring() {
 		for _, e := range j.store.expired() {
 			i := e.g.find(e.side, e.row)
 			if i < 0 {
@@ -199,7 +194,7 @@ func (j *Interval) expire(now int64, out *pipeline.Out) {
 			if !e.g.rows[e.side][i].matched && j.c.Type.keeps(e.side) {
 				p := pair{}
 				p.sides[e.side] = j.store.values(e.g, e.side, i, out)
-				out.SetDeadline(at)
+				out.SetTimer(at, 0, e.g.key)
 				j.emitter.emit(0, j.deadline(e.side, e.row.time)-1, p, out)
 			}
 			j.store.cut(e.g, e.side, i, i+1)
@@ -208,10 +203,10 @@ func (j *Interval) expire(now int64, out *pipeline.Out) {
 	}
 }
 
-// Timers implements pipeline.Operator. An inner join has nothing to say when time goes on: no tick is journaled for it.
+// Timers implements pipeline.Operator. An inner join has nothing to say when event time goes on: no tick is journaled for it.
 func (j *Interval) Timers() (elapsed, eventTime int64) {
 	if j.c.Type == Inner {
-		return pipeline.NoDeadline, pipeline.NoDeadline
+		return j.store.expiring(), pipeline.NoDeadline
 	}
 	return j.store.expiring(), j.store.deadline()
 }

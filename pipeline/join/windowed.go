@@ -217,7 +217,7 @@ func (j *Windowed) alone(start, t int64, p pair, out *pipeline.Out) {
 func (j *Windowed) Watermark(w int64, out *pipeline.Out) {
 	j.watermark = max(j.watermark, w)
 	for g := j.store.next(w); g != nil; g = j.store.next(w) {
-		out.SetDeadline(g.due)
+		out.SetTimer(g.due, g.start, g.key)
 		j.fire(g, out)
 	}
 }

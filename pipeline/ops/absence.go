@@ -202,7 +202,7 @@ func (a *Absence) fire(upTo int64, out *pipeline.Out) {
 		}
 		s.missing = true
 		putAbsence(b, s)
-		out.SetDeadline(at)
+		out.SetTimer(at, 0, a.key)
 		time := int64(pipeline.NoTime)
 		switch {
 		case a.c.EventTime:

@@ -117,7 +117,7 @@ func (f *Flatten) decode(text string, slots []pipeline.Value) (bad string) {
 	if f.c.Objects && text[0] != '{' {
 		return "declared an object, found " + what(pipeline.JSONValue(text))
 	}
-	if err := f.decoder.Decode([]byte(text), slots); err != nil {
+	if err := codec.DecodeElement(f.decoder, text, slots); err != nil {
 		var at *codec.Error
 		if errors.As(err, &at) && at.Field != "" {
 			return "field " + at.Field + ": " + at.Reason

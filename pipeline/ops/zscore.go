@@ -92,15 +92,17 @@ func ringPush(b []byte, n int, f float64) {
 // ringSamples appends the samples, the oldest first.
 func ringSamples(dst []float64, b []byte) []float64 {
 	held, next := int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:]))
-	first := 0
-	if (len(b)-ringHead)/8 == held {
-		first = next
+	b = b[ringHead:]
+	oldest := 0
+	if len(b)/8 == held {
+		oldest = next
 	}
-	for i := range held {
-		if i += first; i >= held {
-			i -= held
-		}
-		dst = append(dst, ringAt(b, i))
+	return appendFloats(appendFloats(dst, b[8*oldest:8*held]), b[:8*oldest])
+}
+
+func appendFloats(dst []float64, b []byte) []float64 {
+	for ; len(b) >= 8; b = b[8:] {
+		dst = append(dst, math.Float64frombits(binary.LittleEndian.Uint64(b)))
 	}
 	return dst
 }
@@ -151,7 +153,11 @@ const (
 func zscore(samples []float64, x float64) (score, mean, sd float64) {
 	low, high := samples[0], samples[0]
 	for _, s := range samples {
-		low, high = min(low, s), max(high, s)
+		if s < low {
+			low = s
+		} else if s > high {
+			high = s
+		}
 	}
 	if low == high { // their mean may be off by a rounding, and then the deviation too
 		return 0, low, 0

@@ -43,6 +43,7 @@ func (c *compiler) absence(b *built, in *edge) bool {
 	config.Width = t.width()
 	b.stateful, b.validate, b.fixed = true, config.Validate, t
 	b.out = []edge{{scope: t, timed: in.timed}}
+	b.keyedBy(config.Key, stateKeyWhole, config.KeyOut)
 	b.new = func() pipeline.Operator { return withTime(ops.NewAbsence(config), timeSlot) }
 	b.params = func() string {
 		return fmt.Sprintf("by %s after %d event %v timed %v max_keys %d", keyText(keys), after, a.EventTime, in.timed, config.MaxKeys)

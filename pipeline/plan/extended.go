@@ -39,6 +39,20 @@ func (e *extended) give(from int, kind pipeline.Kind) int {
 	return len(e.mapping) - 1
 }
 
+// carry gives the slot in which a part of a key comes out, also when an own column hides the field.
+func (e *extended) carry(k key) int {
+	if slot := slices.Index(e.mapping, k.slot); slot >= 0 {
+		return slot
+	}
+	slot := e.give(k.slot, k.kind)
+	if _, taken := e.slots[k.path]; taken || e.column(k.path) != nil {
+		e.slots["\x01"+k.path] = slot
+		return slot
+	}
+	e.slots[k.path] = slot
+	return slot
+}
+
 func (e *extended) column(name string) *Column {
 	i := slices.IndexFunc(e.own, func(c Column) bool { return c.Name == name })
 	if i < 0 {
@@ -171,14 +185,22 @@ func (c *compiler) extend(e *extended, name Text, at Pos, kind pipeline.Kind) (s
 	return e.add(name.Value, kind), true
 }
 
+// extendedOf is the scope if it is one of rows with columns besides, else nil.
+func extendedOf(s scope) *extended {
+	switch s := s.(type) {
+	case *extended:
+		return s
+	case *elements:
+		return s.extended
+	}
+	return nil
+}
+
 // replacesField finds a step before an edge whose columns stand for fields of the document that a sink writes: "" for none.
 func replacesField(s scope) string {
-	e, is := s.(*extended)
-	if flat, also := s.(*elements); also {
-		e, is = flat.extended, true
-	}
+	e := extendedOf(s)
 	switch {
-	case !is || !e.open():
+	case e == nil || !e.open():
 		return ""
 	case e.instead:
 		return e.what

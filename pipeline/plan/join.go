@@ -117,12 +117,53 @@ func (c *compiler) join(b *built, inputs []*edge) bool {
 	} else {
 		b.out = append(b.out, b.out[0])
 	}
+	out := keyOut(keys, j, columns)
+	b.keyed = &Keyed{In: keySlots(keys), Out: make([][]int, len(b.out)), StateKey: stateKeyWhole}
+	for port := range b.keyed.Out {
+		b.keyed.Out[port] = out
+	}
 	c.operatorOf(b, j, joinParts{typ: typ, columns: columns, width: t.width(), keys: keys})
 	b.params = func() string {
 		return fmt.Sprintf("%s %s on %s ttl %d max_keys %d\nleft %q right %q\n%s",
 			s.text(), typ, onText(keys), c.joinTTL(b.spec), c.maxKeys(b.spec), j.keptNames(join.Left), j.keptNames(join.Right), strings.Join(text, "\n"))
 	}
 	return true
+}
+
+// keySlots are the slots of the key, per input.
+func keySlots(keys []joinKey) [][]int {
+	slots := make([][]int, 2)
+	for side := range slots {
+		for _, k := range keys {
+			slots[side] = append(slots[side], k.slots[side])
+		}
+	}
+	return slots
+}
+
+// keyOut are the slots in which the key comes out, of whichever side; nil when not all of it does.
+func keyOut(keys []joinKey, j *joined, columns []join.Column) (out []int) {
+	for _, k := range keys {
+		field, there := j.slots[k.name]
+		if !k.shared || !there {
+			return nil
+		}
+		at := field
+		if columns != nil {
+			at = -1
+			for _, c := range columns {
+				if slot, bare := c.Prog.Slot(); bare && slot == field {
+					at = c.Slot
+					break
+				}
+			}
+		}
+		if at < 0 {
+			return nil
+		}
+		out = append(out, at)
+	}
+	return out
 }
 
 // joinParts are what all joins share.

@@ -10,17 +10,18 @@ import (
 type traits struct {
 	by, ttl bool
 	state   bool // keeps something over restarts: it takes was and max_keys
+	adds    bool // its rows have columns besides those that came in
 }
 
 var kinds = map[string]traits{
-	KindFilter: {}, KindSelect: {}, KindUnion: {}, KindFlatten: {}, KindCast: {}, KindSplit: {},
+	KindFilter: {}, KindSelect: {}, KindUnion: {}, KindSplit: {}, KindFlatten: {adds: true}, KindCast: {adds: true},
 	KindSort: {state: true},
-	KindJoin: {state: true, ttl: true}, KindLookup: {},
+	KindJoin: {state: true, ttl: true}, KindLookup: {adds: true},
 	KindDedup: {state: true, ttl: true},
 	KindAlarm: {state: true, by: true}, KindAbsence: {state: true, by: true},
 	KindWindow: {state: true, by: true, ttl: true}, KindDeadband: {state: true, by: true, ttl: true},
-	KindChanged: {state: true, by: true, ttl: true}, KindLag: {state: true, by: true, ttl: true}, KindDelta: {state: true, by: true, ttl: true},
-	KindCounter: {state: true, by: true, ttl: true}, KindZScore: {state: true, by: true, ttl: true},
+	KindChanged: {state: true, by: true, ttl: true}, KindLag: {state: true, by: true, ttl: true, adds: true}, KindDelta: {state: true, by: true, ttl: true, adds: true},
+	KindCounter: {state: true, by: true, ttl: true, adds: true}, KindZScore: {state: true, by: true, ttl: true, adds: true},
 	KindThrottle: {state: true, by: true, ttl: true}, KindSample: {state: true, by: true, ttl: true},
 }
 

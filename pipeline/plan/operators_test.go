@@ -162,7 +162,7 @@ func TestSortBehindAddedColumns(t *testing.T) {
 		return g.Steps[1].Params
 	}
 	one, other := params("delta", "x"), params("delta", "y")
-	if one == other || !strings.Contains(one, `"delta" "x"`) {
+	if one == other || !strings.Contains(one, `"delta" "device" "x"`) {
 		t.Errorf("layouts %s and %s", one, other)
 	}
 }

@@ -9,16 +9,18 @@ import (
 	"github.com/weirstream/weir/pipeline/ops"
 )
 
-// keyed compiles what all steps with a value per key share; text is its canonical form.
-func (c *compiler) keyed(b *built, in *edge) (k ops.Keyed, text string, ok bool) {
-	keys, ok := c.keys(b.spec, in.scope)
+// perKey compiles what all steps with a value per key share; text is its canonical form. A step may be divided by its key, which comes out in the
+// slots in which it came in; one that adds columns says with carriesKey in which.
+func (c *compiler) perKey(b *built, in *edge) (k ops.Keyed, keys []key, text string, ok bool) {
+	keys, ok = c.keys(b.spec, in.scope)
 	k = ops.Keyed{Key: slotsOf(keys), MaxKeys: c.maxKeys(b.spec), TTL: c.ttl(b.spec)}
 	b.stateful = true
-	return k, fmt.Sprintf("by %s ttl %d max_keys %d", keyText(keys), k.TTL, k.MaxKeys), ok
+	b.keyedBy(k.Key, stateKeyWhole, k.Key)
+	return k, keys, fmt.Sprintf("by %s ttl %d max_keys %d", keyText(keys), k.TTL, k.MaxKeys), ok
 }
 
 func (c *compiler) changed(b *built, in *edge) bool {
-	k, text, ok := c.keyed(b, in)
+	k, _, text, ok := c.perKey(b, in)
 	value := c.expression("changed value", b.spec.Changed.Value, in.scope, nil)
 	if value == nil || !ok {
 		return false
@@ -33,7 +35,7 @@ func (c *compiler) changed(b *built, in *edge) bool {
 
 func (c *compiler) lag(b *built, in *edge) bool {
 	l := b.spec.Lag
-	k, text, ok := c.keyed(b, in)
+	k, keys, text, ok := c.perKey(b, in)
 	value := c.expression("lag value", l.Value, in.scope, nil)
 	if value == nil || !ok {
 		return false
@@ -45,6 +47,7 @@ func (c *compiler) lag(b *built, in *edge) bool {
 	}
 	b.programs, b.validate = []*expr.Program{value}, config.Validate
 	b.out = []edge{{scope: e, timed: in.timed}}
+	b.carriesKey(e, keys)
 	b.new = func() pipeline.Operator {
 		config := config
 		config.Carry = e.mapping
@@ -56,7 +59,7 @@ func (c *compiler) lag(b *built, in *edge) bool {
 
 func (c *compiler) delta(b *built, in *edge) bool {
 	d := b.spec.Delta
-	k, text, ok := c.keyed(b, in)
+	k, keys, text, ok := c.perKey(b, in)
 	value := c.expression("delta value", d.Value, in.scope, numbers)
 	if value == nil || !ok {
 		return false
@@ -68,6 +71,7 @@ func (c *compiler) delta(b *built, in *edge) bool {
 	}
 	b.programs, b.validate = []*expr.Program{value}, config.Validate
 	b.out = []edge{{scope: e, timed: in.timed}}
+	b.carriesKey(e, keys)
 	b.new = func() pipeline.Operator {
 		config := config
 		config.Carry = e.mapping
@@ -79,7 +83,7 @@ func (c *compiler) delta(b *built, in *edge) bool {
 
 func (c *compiler) counter(b *built, in *edge) bool {
 	s := b.spec.Counter
-	k, text, ok := c.keyed(b, in)
+	k, keys, text, ok := c.perKey(b, in)
 	value := c.expression("counter value", s.Value, in.scope, numbers)
 	if value == nil || !ok {
 		return false
@@ -109,6 +113,7 @@ func (c *compiler) counter(b *built, in *edge) bool {
 	}
 	b.programs, b.validate = []*expr.Program{value}, config.Validate
 	b.out = []edge{{scope: e, timed: in.timed}, *in}
+	b.carriesKey(e, keys)
 	b.new = func() pipeline.Operator {
 		config := config
 		config.Carry = e.mapping
@@ -130,7 +135,7 @@ const (
 
 func (c *compiler) zscore(b *built, in *edge) bool {
 	z := b.spec.ZScore
-	k, text, ok := c.keyed(b, in)
+	k, keys, text, ok := c.perKey(b, in)
 	value := c.expression("zscore value", z.Value, in.scope, numbers)
 	if value == nil || !ok {
 		return false
@@ -147,6 +152,7 @@ func (c *compiler) zscore(b *built, in *edge) bool {
 	}
 	b.programs, b.validate = []*expr.Program{value}, config.Validate
 	b.out = []edge{{scope: e, timed: in.timed}}
+	b.carriesKey(e, keys)
 	b.new = func() pipeline.Operator {
 		config := config
 		config.Carry = e.mapping
@@ -158,7 +164,7 @@ func (c *compiler) zscore(b *built, in *edge) bool {
 
 func (c *compiler) throttle(b *built, in *edge) bool {
 	t := b.spec.Throttle
-	k, text, ok := c.keyed(b, in)
+	k, _, text, ok := c.perKey(b, in)
 	interval, good := c.span("throttle", t.IntervalNs, t.Pos, in.timed)
 	if !ok || !good {
 		return false
@@ -186,7 +192,7 @@ func (c *compiler) span(what string, ns int64, at Pos, eventTime bool) (span int
 }
 
 func (c *compiler) sample(b *built, in *edge) bool {
-	k, text, ok := c.keyed(b, in)
+	k, _, text, ok := c.perKey(b, in)
 	if every := b.spec.Sample.Every; !ok || every < 1 || every > math.MaxInt32 {
 		return false
 	}
@@ -196,4 +202,19 @@ func (c *compiler) sample(b *built, in *edge) bool {
 	b.new = func() pipeline.Operator { return ops.NewSample(config) }
 	b.params = func() string { return fmt.Sprintf("%s every %d", text, config.Every) }
 	return true
+}
+
+// carriesKey notes where the key comes out of port 0, whose rows have columns besides those that came in; other ports have the rows that came in.
+func (b *built) carriesKey(e *extended, keys []key) {
+	if b.keyed == nil {
+		return
+	}
+	out := make([]int, len(keys))
+	for i, k := range keys {
+		out[i] = e.carry(k)
+	}
+	b.keyed.Out = [][]int{out}
+	for range b.out[1:] {
+		b.keyed.Out = append(b.keyed.Out, slotsOf(keys))
+	}
 }

@@ -35,6 +35,11 @@ func (c *compiler) selects(b *built, in *edge) bool {
 		slot, good := c.column(t, col.Name.Value, prog.Kind(), col.Name.Pos)
 		ok = ok && good
 		columns = append(columns, ops.Column{Slot: slot, Prog: prog})
+		from, bare := prog.Slot()
+		if !bare {
+			from = -1
+		}
+		b.carry = append(b.carry, from)
 		b.programs = append(b.programs, prog)
 		text = append(text, col.Name.Value+"="+prog.String())
 	}
