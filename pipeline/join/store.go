@@ -176,12 +176,15 @@ func (s *store) cut(g *group, side, from, to int) {
 		s.sub = appendSub(s.sub[:0], side, h)
 		s.table.DeleteSub(g.key, s.sub)
 	}
-	if from == 0 {
-		g.rows[side] = g.rows[side][to:]
+	if rows := g.rows[side]; from == 0 && len(rows)-to > fewRows {
+		g.rows[side] = rows[to:]
 		return
 	}
 	g.rows[side] = slices.Delete(g.rows[side], from, to)
 }
+
+// fewRows is how many rows are moved to the front rather than left where they are: it costs less than a new list now and then.
+const fewRows = 32
 
 // settle puts a group to its place in the agenda; one without rows is forgotten.
 func (s *store) settle(g *group, due, start int64) {
