@@ -34,6 +34,7 @@ run: build ## the demo: real sensor data through the agent, which is killed agai
 test: deps build ## every test: unit, property, crash states, known answers, a short crash run against mosquitto
 	$(GO) vet $(PACKAGES)
 	$(GO) test -timeout 20m $(PACKAGES)
+	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
 
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules
@@ -52,7 +53,7 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 	WEIR_BENCH=1 $(GO) test -count 1 -v -timeout 30m ./tests/bench/...
 
 .PHONY: crash
-crash: deps ## the long torture run: 150,000 messages, 50 kill -9, resets, broker and receiver restarts, planted faults
+crash: deps ## the long torture run: 240,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
 
 .PHONY: fuzz

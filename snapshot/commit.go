@@ -302,6 +302,7 @@ func (c *Coordinator) finish(ctx context.Context) {
 		defer c.send(message{kind: EventFinished})
 		if c.bugs.trimBeforePrune {
 			c.trim(ctx)
+			time.Sleep(c.bugs.pause)
 		}
 		if err := c.o.Store.Prune(ctx, oldest); err != nil {
 			c.meter.with(func(m *Metrics) { m.PruneFailed++ })

@@ -87,7 +87,7 @@ type faults struct {
 	releaseEarly    bool // results are released before the manifest is durable
 	forgetAborted   bool // RULES 15: the changes of an aborted checkpoint are not merged back
 
-	pause      time.Duration // between an early release and its manifest
+	pause      time.Duration // between an early release and its manifest, an early trim and its prune
 	abortEvery uint64        // no fault: every n-th checkpoint fails before its manifest; 0: none
 }
 

@@ -8,8 +8,11 @@ import (
 	"time"
 )
 
-// releasePause keeps an early release ahead of its manifest so long that a kill falls between them.
-const releasePause = 150 * time.Millisecond
+// What comes too early is ahead of what should have come before it for so long that a kill falls between them.
+const (
+	releasePause = 150 * time.Millisecond
+	trimPause    = 600 * time.Millisecond // most of the time from one checkpoint to the next
+)
 
 // plantedFaults are those that the environment asks for: the crash run must find them. WEIR_ABORT_EVERY=n is no fault: every n-th
 // checkpoint fails before its manifest, as it would on a disk that does.
@@ -19,8 +22,11 @@ func plantedFaults() faults {
 		trimBeforePrune: name == "prune-after-trim", retainNewest: name == "retain-newest", releaseEarly: name == "release-early",
 		forgetAborted: name == "forget-aborted",
 	}
-	if f.releaseEarly {
+	switch {
+	case f.releaseEarly:
 		f.pause = releasePause
+	case f.trimBeforePrune:
+		f.pause = trimPause
 	}
 	f.abortEvery, _ = strconv.ParseUint(os.Getenv("WEIR_ABORT_EVERY"), 10, 64) // 0, none, when it is no number
 	return f

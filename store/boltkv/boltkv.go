@@ -41,8 +41,9 @@ type Options struct {
 
 // DB is an open file.
 type DB struct {
-	bolt *bbolt.DB
-	path string
+	bolt  *bbolt.DB
+	path  string
+	watch watched
 }
 
 // Open opens path, making it when it is not there. It returns ErrLocked when another process holds it and ErrCorrupt
@@ -56,7 +57,7 @@ func Open(path string, o Options) (*DB, error) {
 	}
 	switch err := check(path); {
 	case errors.Is(err, fs.ErrNotExist) && !o.ReadOnly:
-		if err := create(path, o); err != nil {
+		if err := create(path, o, osSteps(o)); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -66,7 +67,11 @@ func Open(path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	return &DB{bolt: b, path: path}, nil
+	d := &DB{bolt: b, path: path}
+	if d.watch, err = watch(d); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return d, nil
 }
 
 // openBolt maps errors and, where they come in this goroutine, panics.
@@ -90,28 +95,41 @@ func openBolt(path string, o Options) (b *bbolt.DB, err error) {
 	return b, err
 }
 
+// steps are what a creation is made of. Tests watch them and plant faults.
+type steps struct {
+	tmpName      func(path string) string
+	remove, sync func(path string) error // sync: a file with its size, or a directory
+	open         func(path string, o Options) (*bbolt.DB, error)
+	rename       func(from, to string) error
+}
+
+func osSteps(o Options) steps {
+	s := steps{tmpName: func(path string) string { return path + ".tmp" }, remove: os.Remove, sync: syncPath, open: openBolt, rename: os.Rename}
+	if o.NoSync {
+		s.sync = func(string) error { return nil }
+	}
+	return s
+}
+
 // create makes an empty database: whole under another name first.
-func create(path string, o Options) error {
-	tmp := path + ".tmp"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func create(path string, o Options, s steps) error {
+	tmp := s.tmpName(path)
+	if err := s.remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	b, err := openBolt(tmp, o)
+	b, err := s.open(tmp, o)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	err = b.Sync()
-	if cerr := b.Close(); err == nil {
-		err = cerr
+	err = b.Close()
+	if err == nil {
+		err = s.sync(tmp) // the size too, which bbolt's own fdatasync need not flush
 	}
 	if err == nil {
-		err = syncPath(tmp) // the size too, which fdatasync need not flush
+		err = s.rename(tmp, path)
 	}
 	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err == nil {
-		err = syncPath(filepath.Dir(path))
+		err = s.sync(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
@@ -146,7 +164,7 @@ func check(path string) error {
 }
 
 // Update runs f in a read-write transaction; one at a time. Durable when it returns nil.
-func (d *DB) Update(f func(*Tx) error) error { return d.bolt.Update(f) }
+func (d *DB) Update(f func(*Tx) error) error { return d.watch.synced(d.bolt.Update(f)) }
 
 // View runs f in a read-only transaction. Keys and values are valid inside f only.
 func (d *DB) View(f func(*Tx) error) error { return d.bolt.View(f) }
@@ -176,7 +194,7 @@ func (d *DB) Size() int64 {
 func (d *DB) Path() string { return d.path }
 
 // Close waits for transactions that run.
-func (d *DB) Close() error { return d.bolt.Close() }
+func (d *DB) Close() error { return errors.Join(d.bolt.Close(), d.watch.close()) }
 
 // SetAside renames a damaged file to the first free name of path.bad-1, path.bad-2, … and returns it. Durable on return.
 func SetAside(path string) (string, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
-// faults are planted by tests to show that they would be found; all false otherwise.
+// faults are planted by tests, or by the environment in a build with -tags weirfault, to show that they would be found; all false otherwise.
 type faults struct {
 	noSync        bool // frames are not synced
 	noDirSync     bool // new names are not synced

@@ -66,6 +66,11 @@ pipelines:
       - {uid: win-union-later, from: w, http: {url: "URL"}}
 `
 
+// busyJournal is in a sync more often than not, and takes new segments again and again.
+const busyJournal = `
+journal: {segment: 256KiB, compress: false, linger: 2ms}
+`
+
 // passing: one pass-through, for faults on the way to the journal. The long linger leaves time between an append and its commit.
 const passing = `
 journal: {linger: 40ms}
@@ -86,6 +91,28 @@ pipelines:
     checkpoint: {interval: 250ms, store: log, retained: 3}
     sinks:
       - {uid: pass-a, from: a, http: {url: "URL"}}
+`
+
+// pruning: trimming with few checkpoints, so that none of those before a kill is retained at the next.
+const pruning = `
+journal: {segment: 256KiB, compress: false}
+pipelines:
+  pass:
+    start: earliest
+    checkpoint: {interval: 200ms, store: log, retained: 2}
+    sinks:
+      - {uid: pass-a, from: a, http: {url: "URL"}}
+`
+
+// telling: what is read leaves at once, and again with the checkpoint.
+const telling = `
+pipelines:
+  pass:
+    start: earliest
+    checkpoint: {interval: 2s}
+    sinks:
+      - {uid: now-a, from: a, commit: immediate, http: {url: "URL"}}
+      - {uid: later-a, from: a, http: {url: "URL"}}
 `
 
 // drawing: a step that is not deterministic. Rows and their sums leave by different sinks with the same checkpoints.

@@ -1,6 +1,6 @@
-// Package crash is the torture run: a real mosquitto, the agent as a child that is killed with SIGKILL at random instants, TCP resets
-// between them, broker restarts, a receiver that is killed and loses answers after its commit. The oracle reads the receiver's own
-// data: lost 0, duplicate 0, windows equal to the truth.
+// Package crash is the torture run: a real mosquitto, the agent as a child that is killed with SIGKILL at random instants or loses what it
+// has not synced to a power cut, TCP resets between them, broker restarts, a receiver that is killed and loses answers after its commit.
+// The oracle reads the receiver's own data: lost 0, duplicate 0, windows equal to the truth.
 //
 // `make crash` runs it long (WEIR_CRASH=long); `go test` runs a short form.
 package crash
@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/tests/rig"
-	"github.com/weirstream/weir/uplink/receiver"
 )
 
 var (
@@ -63,7 +62,13 @@ type scenario struct {
 	config           string   // "": torture
 	streams          int      // sinks of the config
 	patience         time.Duration
-	damage           bool // the newest checkpoint is damaged while the agent is dead
+	powerCuts        int                                    // kills after which what was not synced is lost
+	syncDelay        time.Duration                          // each sync of the agent takes so much longer; only where power cuts are
+	strike           func(*stage, *scenario)                // instead of killAgent, as often as kills
+	ready            func(*stage) bool                      // a strike waits for it while messages go on; nil: it is
+	damage           func(t *testing.T, dir string) (n int) // done to a pipeline's directory while the agent is dead
+	receiver         string                                 // kind of upstream; "": the reference receiver
+	receiverEnv      []string                               // WEIR_FAULT=... of the receiver
 }
 
 func long() bool { return os.Getenv("WEIR_CRASH") == "long" }
@@ -75,16 +80,22 @@ func TestCrash(t *testing.T) {
 	scenarios := []scenario{
 		{name: "qos1", qos: 1, messages: 15_000, rate: 1500, kills: 7, resets: 4, brokerRestarts: 1, receiverRestarts: 1},
 		{name: "qos2", qos: 2, messages: 6_000, rate: 1000, kills: 3, resets: 2, receiverRestarts: 1},
+		{name: "power", qos: 1, messages: 9_000, rate: 1200, kills: 2, powerCuts: 7, syncDelay: slowSync, resets: 1, receiverRestarts: 1},
 	}
 	if long() {
 		scenarios = []scenario{
 			{name: "qos1", qos: 1, messages: 100_000, rate: 3000, kills: 50, resets: 30, brokerRestarts: 3, receiverRestarts: 5},
 			{name: "qos2", qos: 2, messages: 50_000, rate: 3000, kills: 50, resets: 30, brokerRestarts: 3, receiverRestarts: 5},
+			{name: "power1", qos: 1, messages: 60_000, rate: 2000, kills: 10, powerCuts: 40, syncDelay: slowSync, resets: 10, brokerRestarts: 1, receiverRestarts: 3},
+			{name: "power2", qos: 2, messages: 30_000, rate: 2000, kills: 5, powerCuts: 20, syncDelay: slowSync, resets: 5, brokerRestarts: 1, receiverRestarts: 3},
 		}
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			s.config, s.streams, s.patience = torture, tortureStreams, 90*time.Second
+			if s.powerCuts > 0 {
+				s.config = busyJournal + torture
+			}
 			s.exact(t)
 		})
 	}
@@ -95,6 +106,7 @@ type stage struct {
 	t         *testing.T
 	dir       string
 	env       []string
+	power     *rig.PowerCut // nil: none in this run
 	broker    *rig.Mosquitto
 	proxy     *rig.Proxy
 	agent     *rig.Child
@@ -136,6 +148,12 @@ func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
 
 func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 	st := &stage{t: t, dir: stageDir(t), env: s.env, random: random}
+	if s.powerCuts > 0 || s.syncDelay > 0 {
+		var err error
+		st.power, err = rig.NewPowerCut(filepath.Join(st.dir, "power"))
+		st.must(err)
+		st.env = append(st.power.Env(s.syncDelay), st.env...)
+	}
 	brokerDir := filepath.Join(st.dir, "broker")
 	st.must(os.Mkdir(brokerDir, 0o777))
 	var err error
@@ -147,7 +165,7 @@ func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 	t.Cleanup(func() { st.proxy.Close() })
 	st.recvAddr, err = rig.FreeAddr()
 	st.must(err)
-	st.startReceiver()
+	st.startReceiver(s)
 	t.Cleanup(func() { st.receiver.Kill() })
 	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(fill(s.config, st.dir, st.proxy.Addr(), st.recvAddr, s.qos)), 0o644))
 	st.startAgent()
@@ -177,10 +195,11 @@ func (st *stage) must(err error) {
 	}
 }
 
-func (st *stage) startReceiver() {
+func (st *stage) startReceiver(s *scenario) {
 	self, err := os.Executable()
 	st.must(err)
-	child, err := rig.StartChild(filepath.Join(st.dir, "receiver.log"), []string{roleEnv + "=" + st.recvAddr + " " + filepath.Join(st.dir, "receiver.db")}, self)
+	role := fmt.Sprintf("%s=%s %s %s", roleEnv, st.recvAddr, filepath.Join(st.dir, receiverFile), s.receiver)
+	child, err := rig.StartChild(filepath.Join(st.dir, "receiver.log"), append([]string{role}, s.receiverEnv...), self)
 	st.must(err)
 	st.receiver = child
 	st.must(rig.WaitListening(st.recvAddr, 15*time.Second))
@@ -194,27 +213,36 @@ func (st *stage) startAgent() {
 
 // waitReady waits for the first SUBSCRIBE: before it there is no session that keeps messages.
 func (st *stage) waitReady() {
-	deadline := time.Now().Add(30 * time.Second)
-	for time.Now().Before(deadline) {
-		out, err := exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(st.dir, "weir.yaml")).Output()
-		var s struct {
-			Sessions []struct{ State string } `json:"sessions"`
-		}
-		if err == nil && json.Unmarshal(out, &s) == nil && len(s.Sessions) > 0 && s.Sessions[0].State == "ready" {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	if !st.readyWithin(30 * time.Second) {
+		st.dump()
+		st.t.Fatal("the agent did not subscribe in 30 s")
 	}
-	st.dump()
-	st.t.Fatal("the agent did not subscribe in 30 s")
 }
+
+func (st *stage) readyWithin(d time.Duration) bool {
+	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if status, ok := st.status(); ok && len(status.Sessions) > 0 && status.Sessions[0].State == "ready" {
+			return true
+		}
+	}
+	return false
+}
+
+// status asks the agent.
+func (st *stage) status() (s statusView, ok bool) {
+	out, err := exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(st.dir, "weir.yaml")).Output()
+	return s, err == nil && json.Unmarshal(out, &s) == nil
+}
+
+// readyEvery is after how many messages a scenario is asked whether it is ready.
+const readyEvery = 20
 
 // publishAll publishes every message at the rate and strikes at random instants.
 func (st *stage) publishAll(s *scenario) {
 	strikes := st.plan(s)
 	start := time.Now()
 	for n := range s.messages {
-		for len(strikes) > 0 && strikes[0].at <= n {
+		for len(strikes) > 0 && strikes[0].at <= n && (s.ready == nil || n%readyEvery == 0 && s.ready(st)) {
 			strikes[0].do()
 			strikes = strikes[1:]
 		}
@@ -259,7 +287,12 @@ func (st *stage) plan(s *scenario) (all []strike) {
 			all = append(all, strike{at, do})
 		}
 	}
-	add(s.kills, func() { st.killAgent(s) })
+	kill := (*stage).killAgent
+	if s.strike != nil {
+		kill = s.strike
+	}
+	add(s.kills, func() { kill(st, s) })
+	add(s.powerCuts, func() { st.cutPower() })
 	add(s.resets, func() { st.proxy.Reset() })
 	add(s.brokerRestarts, func() {
 		st.settle()
@@ -267,7 +300,7 @@ func (st *stage) plan(s *scenario) (all []strike) {
 	})
 	add(s.receiverRestarts, func() {
 		st.receiver.Kill()
-		st.startReceiver()
+		st.startReceiver(s)
 	})
 	for i := range all { // insertion sort: there are a hundred
 		for j := i; j > 0 && all[j].at < all[j-1].at; j-- {
@@ -293,8 +326,12 @@ func (st *stage) killAgent(s *scenario) {
 		st.agent.Kill()
 	}
 	st.kills++
-	if s.damage {
-		st.damaged += damageNewest(st.t, filepath.Join(st.dir, "state", "pipelines"))
+	if s.damage != nil {
+		dirs, err := filepath.Glob(filepath.Join(st.dir, "state", "pipelines", "*"))
+		st.must(err)
+		for _, dir := range dirs {
+			st.damaged += s.damage(st.t, dir)
+		}
 	}
 	st.startAgent()
 }
@@ -310,7 +347,7 @@ func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 		problems = append(problems, fmt.Sprintf("graceful stop: %v", err))
 	}
 	st.receiver.Kill()
-	r, err := receiver.Open(receiver.Options{Path: filepath.Join(st.dir, "receiver.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler)})
+	r, err := openUpstream(s.receiver, filepath.Join(st.dir, receiverFile), slog.New(slog.DiscardHandler))
 	st.must(err)
 	defer r.Close()
 	verdicts, err = judge(r, s.messages)
@@ -320,6 +357,9 @@ func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 	}
 	st.t.Logf("%d messages at QoS %d, %d kill -9 (%d more during start, %d within a graceful stop), %d resets, %d broker restarts, %d receiver restarts, %d checkpoints damaged",
 		s.messages, s.qos, st.kills, st.starts, st.stops, s.resets, s.brokerRestarts, s.receiverRestarts, st.damaged)
+	if st.power != nil {
+		st.t.Logf("%d power cuts: %s", st.power.Cuts(), st.power.Taken)
+	}
 	return verdicts, problems
 }
 
@@ -330,9 +370,8 @@ func (st *stage) waitIdle(s *scenario) bool {
 	var last string
 	for time.Now().Before(deadline) && quiet < 8 {
 		time.Sleep(250 * time.Millisecond)
-		out, err := exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(st.dir, "weir.yaml")).Output()
-		var status statusView
-		if err != nil || json.Unmarshal(out, &status) != nil || !status.settled() || status.summary() != last {
+		status, ok := st.status()
+		if !ok || !status.settled() || status.summary() != last {
 			quiet = 0
 			last = status.summary()
 			continue
@@ -351,42 +390,3 @@ func (st *stage) dump() {
 	out, _ := exec.Command(binary, "status", "-c", filepath.Join(st.dir, "weir.yaml")).CombinedOutput()
 	st.t.Logf("%s", out)
 }
-
-// statusView is what the wait reads of weir status.
-type statusView struct {
-	Journal struct {
-		Last uint64 `json:"last"`
-	} `json:"journal"`
-	Sessions []struct {
-		State string `json:"state"`
-	} `json:"sessions"`
-	Pipelines []struct {
-		State string `json:"state"`
-		Lag   uint64 `json:"lag"`
-		Sinks []struct {
-			Emitted uint64 `json:"emitted"`
-			Pending uint64 `json:"pending"`
-		} `json:"sinks"`
-	} `json:"pipelines"`
-}
-
-func (s *statusView) settled() bool {
-	for _, b := range s.Sessions {
-		if b.State != "ready" {
-			return false
-		}
-	}
-	for _, p := range s.Pipelines {
-		if p.State != "running" || p.Lag > 0 {
-			return false
-		}
-		for _, k := range p.Sinks {
-			if k.Pending > 0 {
-				return false
-			}
-		}
-	}
-	return len(s.Pipelines) > 0
-}
-
-func (s *statusView) summary() string { return fmt.Sprint(s.Journal, s.Pipelines) }

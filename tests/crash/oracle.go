@@ -6,7 +6,6 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/weirstream/weir/uplink/receiver"
 	"github.com/weirstream/weir/uplink/wire"
 )
 
@@ -86,7 +85,7 @@ func (v verdict) String() string {
 
 // judge reads everything that the receiver holds and compares it with the truth. flush is the first id of the messages that
 // only close windows.
-func judge(r *receiver.Receiver, flush int) ([]verdict, error) {
+func judge(r upstream, flush int) ([]verdict, error) {
 	names, err := r.Streams()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,28 @@
+//go:build weirfault
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/disk/disktest"
+)
+
+// With WEIR_POWERCUT=DIR what weir run does to its files is recorded in DIR, so that the crash run can take back what was not synced when
+// it killed the agent: a power cut. It is no fault. WEIR_SYNC_DELAY is how much longer each sync takes then.
+func init() {
+	dir := os.Getenv("WEIR_POWERCUT")
+	if dir == "" || len(os.Args) < 2 || os.Args[1] != "run" {
+		return
+	}
+	delay, _ := time.ParseDuration(os.Getenv("WEIR_SYNC_DELAY")) // 0, none, when it is no duration
+	recorder, err := disktest.Record(disk.OS, dir, delay)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitFailed)
+	}
+	disk.OS = recorder
+}
