@@ -152,6 +152,9 @@ func (s *step) advance(ticks []pipeline.Tick, marks []pipeline.Mark, ti, mi int,
 
 func (s *step) tick(t pipeline.Tick) {
 	s.stamp, s.out.Now = t.Stamp, t.Stamp
+	if c, ok := s.op.(pipeline.Clocked); ok {
+		c.Tick(t.Stamp)
+	}
 	if t.Stamp.Elapsed > s.ticked {
 		s.ticked = t.Stamp.Elapsed
 		s.elapsed(t.Pos, t.Stamp)

@@ -30,6 +30,7 @@ func (c *compiler) finish() *Graph {
 	g.Steps = make([]*Step, len(c.steps))
 	for i, b := range c.steps {
 		step := b.finish()
+		step.PortNames = c.ports(b.spec)
 		for _, t := range c.stepInputs[i] {
 			step.Inputs = append(step.Inputs, ref(t))
 		}
@@ -57,6 +58,9 @@ func (b *built) finish() *Step {
 	}
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
+	}
+	if e, behind := extendedOf(b.out[0].scope), kinds[b.kind].adds; behind && e != nil {
+		s.Added = slices.Clone(e.own)
 	}
 	s.Keyed, s.Carries, s.Narrow = b.keyed, b.carries(), b.narrow
 	s.Stateless = len(b.in) == 1 && !b.stateful && pipeline.IsTimeless(b.new())
@@ -186,6 +190,13 @@ func layout(s scope) string {
 	case *table:
 		for _, c := range s.cols {
 			names[c.Slot] = c.Name
+		}
+	case *extended:
+		names = s.layout()
+	case *elements:
+		names = s.layout()
+		for name, slot := range s.given {
+			names[slot] = s.spec.As.Value + "." + name
 		}
 	}
 	return fmt.Sprintf("%q", names)

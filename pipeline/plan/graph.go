@@ -96,6 +96,7 @@ type Step struct {
 	Kind          string
 	Inputs        []Ref
 	Ports         int
+	PortNames     []string // "" for the one that the step's own name means
 	Width         int
 	New           func() pipeline.Operator
 	Deterministic bool
@@ -107,6 +108,8 @@ type Step struct {
 	Params string
 	// Columns are those of port 0, nil where the rows of the input go on.
 	Columns []Column
+	// Added are the columns that the step adds to the rows of the input, or that stand for fields of it.
+	Added []Column
 	// Keyed tells how the step may be divided by key; nil: it may not.
 	Keyed *Keyed
 	// Stateless: neither state nor time nor a second input; it may run wherever its rows are.

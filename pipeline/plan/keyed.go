@@ -42,6 +42,9 @@ func (b *built) carries() [][]int {
 			}
 		case port == 0:
 			all[port] = b.carry
+			if e := extendedOf(b.out[0].scope); e != nil {
+				all[port] = e.mapping
+			}
 		}
 	}
 	return all

@@ -3,8 +3,10 @@ package known
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -21,6 +23,12 @@ func compare(a answer, got, want []row) string {
 		return each(got, want, sameValue)
 	case sorted:
 		return each(inOrder(got, "ts"), inOrder(want, "ts_ms"), sameValue)
+	case outliers:
+		return each(got, want, func(g, w row) bool {
+			return sameValue(g, w) && near(g["mean"], w["mean"]) && near(g["stddev"], w["pstdev"]) && near(g["z"], w["z"])
+		})
+	case columns:
+		return each(sortedRows(got, want), sortedRows(want, want), func(g, w row) bool { return g.text(w) == w.text(w) })
 	}
 	return each(got, want, func(g, w row) bool {
 		return g["key"] == w["key"] && g["time"] == w["ts_ms"] && g["transition"] == w["transition"] && equalNumber(g["value"], w["v"])
@@ -88,6 +96,25 @@ func startOf(a answer, g row) string {
 	ts, _ := strconv.ParseInt(g["ts"], 10, 64)
 	size := sizes[a.sink]
 	return strconv.FormatInt(ts-((ts%size)+size)%size, 10)
+}
+
+// text writes the columns that like has.
+func (r row) text(like row) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(like)) {
+		fmt.Fprintf(&b, "%s=%s ", name, r[name])
+	}
+	return b.String()
+}
+
+// sortedRows puts rows in the order of the columns that the answer has.
+func sortedRows(rows, answer []row) []row {
+	if len(answer) == 0 {
+		return rows
+	}
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.text(answer[0]), b.text(answer[0])) })
+	return rows
 }
 
 // inOrder sorts by time and key.
