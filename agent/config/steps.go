@@ -117,9 +117,9 @@ var (
 )
 
 // notBuilt are operators that Flink or later releases have.
-var notBuilt = []string{"join", "lookup", "keyBy", "map", "flatMap", "process"}
+var notBuilt = []string{"keyBy", "map", "flatMap", "process"}
 
-const stepKinds = "a step is one of filter, select, cast, flatten, split, window (with aggregate), deadband, changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort, or a union (several inputs and nothing else)"
+const stepKinds = "a step is one of filter, select, cast, flatten, split, window (with aggregate), deadband, changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort, lookup, join (two inputs), or a union (several inputs and nothing else)"
 
 var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.StepSpec, at plan.Pos) { s.Pos = at }, flaw: func(s *plan.StepSpec) { s.Flawed = true },
 	unknown: func(key string) string {
@@ -155,7 +155,7 @@ var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.Step
 			"Drops rows whose key was seen before."),
 		set("sort", pointerTo[plan.Text]{choiceText{choiceKind{words: []string{"event_time"}}}}, func(s *plan.StepSpec) **plan.Text { return &s.Sort },
 			"event_time: holds rows until the watermark passes them and lets them go in the order of their time; late ones go to STEP.late."),
-	}, operatorSettings, []*setting{
+	}, operatorSettings, joinSettings, []*setting{
 		set("ttl", pointerTo[int64]{nanoseconds{durationKind{never: "never", most: durationMax}}}, func(s *plan.StepSpec) **int64 { return &s.TTLNs },
 			"Overrides state.ttl of the pipeline."),
 		set("max_keys", pointerTo[int]{intKind{0, math.MaxInt32}}, func(s *plan.StepSpec) **int { return &s.MaxKeys },

@@ -120,6 +120,9 @@ func (a *assembly) step(ti int, t *task, i int) error {
 	g := a.graph.Steps[i]
 	s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
 	s.skips = skipsOf(a.p.options.Skip, g.UID)
+	if s.merge != nil {
+		s.merge.without(g.Clockless)
+	}
 	if err := s.open(); err != nil {
 		return err
 	}
@@ -134,6 +137,9 @@ func (a *assembly) step(ti int, t *task, i int) error {
 // region makes the steps of a region. What they make is gathered where somebody outside asks for it.
 func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 	r := newRegion(a.p.instances, t.pool, spec.Key)
+	if r.merge != nil {
+		r.merge.without(spec.Clockless)
+	}
 	r.fault = a.p.options.fault
 	for n, ref := range spec.Inputs {
 		r.inputs[n] = a.edge(ti, ref)

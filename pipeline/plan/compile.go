@@ -217,7 +217,7 @@ func (c *compiler) originOf(i int) *origin {
 func (c *compiler) warnFuture() {
 	timers := false
 	for _, b := range c.steps {
-		timers = timers || b.kind == KindWindow || b.kind == KindSort
+		timers = timers || b.kind == KindWindow || b.kind == KindSort || b.kind == KindJoin && !b.spec.Join.Latest
 	}
 	for _, o := range c.origins {
 		if timers && o != nil && o.spec.Time != nil && o.spec.Time.MaxAheadMs == 0 {

@@ -115,6 +115,11 @@ func keyNames(spec *Spec, g *Graph, r Region) string {
 			if s.Dedup != nil {
 				by = s.Dedup.Key
 			}
+			if s.Join != nil {
+				for _, on := range s.Join.On {
+					by = append(by, on.Left)
+				}
+			}
 			names := make([]string, len(by))
 			for n, k := range by {
 				names[n] = Printable(k.Value)

@@ -54,7 +54,7 @@ func (c *compiler) finish() *Graph {
 func (b *built) finish() *Step {
 	s := &Step{
 		UID: b.spec.UID.Value, Kind: b.kind, Ports: len(b.out), Width: b.out[0].scope.width(), New: b.new,
-		Deterministic: b.deterministic(), Behaviour: behaviours[b.kind], Stateful: b.stateful, Was: b.spec.Was.Value, Params: b.params(),
+		Deterministic: b.deterministic(), Behaviour: behaviours[b.kind], Stateful: b.stateful, Clockless: b.clockless, Was: b.spec.Was.Value, Params: b.params(),
 	}
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
@@ -176,7 +176,10 @@ func newDecoder(d *DecodeSpec, fields []codec.Field, whole int) codec.Decoder {
 }
 
 // layout writes the slots of a scope canonically.
-func layout(s scope) string {
+func layout(s scope) string { return fmt.Sprintf("%q", slotNames(s)) }
+
+// slotNames names the slots of a scope.
+func slotNames(s scope) []string {
 	names := make([]string, s.width())
 	switch s := s.(type) {
 	case *origin:
@@ -199,5 +202,5 @@ func layout(s scope) string {
 			names[slot] = s.spec.As.Value + "." + name
 		}
 	}
-	return fmt.Sprintf("%q", names)
+	return names
 }

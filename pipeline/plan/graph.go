@@ -108,6 +108,8 @@ type Step struct {
 	Params string
 	// Columns are those of port 0, nil where the rows of the input go on.
 	Columns []Column
+	// Clockless are the inputs whose watermarks play no part: the step's is the minimum of the others. nil: none.
+	Clockless []bool
 	// Added are the columns that the step adds to the rows of the input, or that stand for fields of it.
 	Added []Column
 	// Keyed tells how the step may be divided by key; nil: it may not.

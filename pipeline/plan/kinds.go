@@ -15,7 +15,8 @@ type traits struct {
 
 var kinds = map[string]traits{
 	KindFilter: {}, KindSelect: {}, KindUnion: {}, KindSplit: {}, KindFlatten: {adds: true}, KindCast: {adds: true},
-	KindSort:  {state: true},
+	KindSort: {state: true},
+	KindJoin: {state: true, ttl: true}, KindLookup: {adds: true},
 	KindDedup: {state: true, ttl: true},
 	KindAlarm: {state: true, by: true}, KindAbsence: {state: true, by: true},
 	KindWindow: {state: true, by: true, ttl: true}, KindDeadband: {state: true, by: true, ttl: true},
@@ -26,15 +27,15 @@ var kinds = map[string]traits{
 
 // What the messages say that goes with them.
 const (
-	takeBy  = "by is for window, deadband, alarm, changed, lag, delta, counter, zscore, throttle, sample and absence"
-	takeTTL = "ttl is for window, deadband, dedup, changed, lag, delta, counter, zscore, throttle and sample"
+	takeBy  = "by is for window, deadband, alarm, changed, lag, delta, counter, zscore, throttle, sample and absence; the key of a join is on"
+	takeTTL = "ttl is for window, deadband, dedup, changed, lag, delta, counter, zscore, throttle, sample, and joins within a time or with the latest value"
 )
 
 // ports are the names of a step's outputs, in their numbers; "" is the one that the step's own name means.
 func (c *compiler) ports(s *StepSpec) []string {
 	kind, _ := s.kind()
 	switch {
-	case kind == KindWindow || kind == KindSort || kind == KindCounter:
+	case kind == KindWindow || kind == KindSort || kind == KindCounter || kind == KindJoin && !s.Join.Latest:
 		return []string{"", portLate}
 	case kind == KindSplit && s.Split.Parts > 0:
 		return []string{PortIn, PortRest}

@@ -106,6 +106,7 @@ type StepSpec struct {
 	Dedup    *DedupSpec
 	Sort     *Text
 	Operators
+	Joins
 	// Aggregate belongs to Window; it stands beside it in the file.
 	Aggregate    []ColumnSpec
 	AggregatePos Pos

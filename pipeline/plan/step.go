@@ -14,6 +14,7 @@ var behaviours = map[string]int{
 	KindFilter: 1, KindSelect: 1, KindWindow: 1, KindDeadband: 1, KindAlarm: 1, KindDedup: 1, KindSort: 1, KindUnion: 1,
 	KindChanged: 1, KindLag: 1, KindDelta: 1, KindCounter: 1, KindZScore: 1, KindThrottle: 1, KindSample: 1, KindAbsence: 1,
 	KindFlatten: 1, KindCast: 1, KindSplit: 1,
+	KindJoin: 1, KindLookup: 1,
 }
 
 // built is a compiled step.
@@ -23,10 +24,12 @@ type built struct {
 	out      []edge // per port
 	fixed    *table // the columns of port 0; nil: those of the input
 	stateful bool
-	chance   bool
-	programs []*expr.Program
-	new      func() pipeline.Operator
-	validate func() error
+	// clockless inputs have no say in the event time of what comes out; nil: each has.
+	clockless []bool
+	chance    bool
+	programs  []*expr.Program
+	new       func() pipeline.Operator
+	validate  func() error
 	// params writes the canonical form; called when all slots are given out.
 	params func() string
 	in     []*edge
@@ -49,6 +52,7 @@ func (s *StepSpec) kind() (kind string, given []string) {
 		}
 	}
 	given = append(given, s.Operators.given()...)
+	given = append(given, s.Joins.given()...)
 	switch {
 	case len(given) > 0:
 		return given[0], given
@@ -58,7 +62,7 @@ func (s *StepSpec) kind() (kind string, given []string) {
 	return "", nil
 }
 
-const stepKinds = "a step is one of filter, select, cast, flatten, split, window, deadband, changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort, or a union (several inputs and nothing else)"
+const stepKinds = "a step is one of filter, select, cast, flatten, split, window, deadband, changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort, lookup, join (two inputs), or a union (several inputs and nothing else)"
 
 // step compiles one step of the spec.
 func (c *compiler) step(i int) {
@@ -92,6 +96,10 @@ func (c *compiler) step(i int) {
 		ok = c.sort(b, inputs[0])
 	case KindUnion:
 		ok = c.union(b, inputs)
+	case KindJoin:
+		ok = c.join(b, inputs)
+	case KindLookup:
+		ok = c.find(b, inputs[0])
 	default:
 		ok = c.operator(b, inputs[0])
 	}
@@ -133,7 +141,10 @@ func (c *compiler) shape(s *StepSpec, kind string, given []string) bool {
 	case kind == "" && len(s.From) > 0:
 		refuse(s.Pos, stepKinds, "%s does nothing", name)
 	}
-	if len(s.From) > 1 && len(given) > 0 {
+	if kind == KindJoin && len(s.From) != 2 && len(s.From) > 0 {
+		refuse(s.From[0].Pos, "a join has two inputs: from: [left, right]", "%s is a join, the number of its inputs is %d", name, len(s.From))
+	}
+	if len(s.From) > 1 && len(given) > 0 && kind != KindJoin {
 		refuse(s.From[1].Pos, "put a union step before it: {uid: NAME, from: [a, b]}", "%s is %s and has %d inputs", name, article(given[0]), len(s.From))
 	}
 	if s.Aggregate != nil && s.Window == nil {

@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
 )
@@ -72,7 +71,7 @@ func (d *drawing) pick() string {
 
 func (d *drawing) step(uid string) {
 	kinds := []string{"filter", "select", "dedup", "deadband", "sort", "alarm", "window", "window"}
-	kinds = append(kinds, operatorKinds...)
+	kinds = slices.Concat(kinds, operatorKinds, windowKinds, joinKinds)
 	if len(d.rows) > 1 {
 		kinds = append(kinds, "union", "union")
 	}
@@ -83,7 +82,6 @@ func (d *drawing) step(uid string) {
 	if rapid.IntRange(0, 3).Draw(d.t, "few keys") == 0 {
 		maxKeys = ", max_keys: 2"
 	}
-	kinds = append(kinds, windowKinds...)
 	kind := rapid.SampledFrom(kinds).Draw(d.t, "kind")
 	if slices.Contains(operatorKinds, kind) {
 		d.operator(kind, uid, maxKeys)
@@ -91,6 +89,10 @@ func (d *drawing) step(uid string) {
 	}
 	if slices.Contains(windowKinds, kind) {
 		d.otherWindow(uid, kind, maxKeys)
+		return
+	}
+	if slices.Contains(joinKinds, kind) {
+		d.join(kind, uid, maxKeys)
 		return
 	}
 	switch kind {
@@ -157,7 +159,7 @@ func (d *drawing) late(uid string) {
 
 // compile gives a fresh graph for each run: operators are made anew.
 func compile(t fatal, text string) *plan.Graph {
-	c, err := config.Parse("drawn.yaml", []byte(text))
+	c, err := parse(text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -22,6 +22,7 @@ const (
 	alarms               // transitions, in order
 	outliers             // the rows that a zscore passes, in order
 	columns              // rows whose columns have the answer's names, in any order
+	joined               // the same with numbers compared as such: the answer writes 84.0 where a sink writes 84
 )
 
 var answers = []answer{
@@ -36,6 +37,14 @@ var answers = []answer{
 	{set: "nab-traffic", pipeline: "late", sink: "d-15m", file: "late_15m_D10m_L0_dropped", kind: dropped},
 	{set: "nab-traffic", pipeline: "late", sink: "s-15m-30m", file: "late_15m_D10m_L30m_windows", kind: late},
 	{set: "nab-traffic", pipeline: "late", sink: "d-15m-30m", file: "late_15m_D10m_L30m_dropped", kind: dropped},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-join-0s", file: "join_6005_speed_occupancy_within_0s", kind: joined},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-join-5m", file: "join_6005_speed_occupancy_within_5m", kind: joined},
+
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q3", file: "q3", kind: joined},
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q4", file: "q4_all_auctions_final", kind: joined},
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q8", file: "q8_tumble10s", kind: joined},
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q9", file: "q9_winning", kind: joined},
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q20", file: "q20_count", kind: joined},
 
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-5m", file: "tumbling_5m", kind: windows},
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-1h", file: "tumbling_1h", kind: windows},
