@@ -52,6 +52,9 @@ func (c *compiler) window(b *built, in *edge) bool {
 	if !ok {
 		return false
 	}
+	if !w.Processing { // the clock of processing time is one for all keys
+		b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
+	}
 	if w.Processing {
 		b.keyed = nil // its clock is one for all keys
 		inner := b.new
@@ -92,7 +95,6 @@ func (c *compiler) windowKind(b *built, in *edge, config window.Config) (text st
 			StartSlot: config.StartSlot, EndSlot: config.EndSlot, RevisionSlot: config.RevisionSlot, MaxKeys: config.MaxKeys, TTL: config.TTL,
 		}
 		b.validate, b.new = flat.Validate, func() pipeline.Operator { return window.NewTumbling(flat) }
-		b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
 		return fmt.Sprintf("tumbling %d offset %d lateness %d", w.SizeMs, w.OffsetMs, w.LatenessMs), true
 	}
 	b.validate, b.new = hop.Validate, func() pipeline.Operator { return window.NewHopping(hop) }
