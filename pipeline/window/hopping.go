@@ -94,6 +94,10 @@ func (h *Hopping) Restored() (err error) {
 			return false
 		}
 		start, rest, _ := splitKey(key)
+		if !assignable(start) || start != floorTo(start, h.pane, h.assign.offset) || h.c.EarlyMs > 0 && dueOf(val) != never && !assignable(dueOf(val)) {
+			err = fmt.Errorf("%w: a pane begins at %d", ErrState, start)
+			return false
+		}
 		id := h.series.of(rest)
 		h.plant(start, id)
 		if h.c.EarlyMs > 0 && dueOf(val) != never {
@@ -103,8 +107,8 @@ func (h *Hopping) Restored() (err error) {
 	})
 	if h.firings != nil && err == nil {
 		h.firings.Range(func(key, _, val []byte) bool {
-			start, rest, _ := splitKey(key)
-			if id, ok := h.series.byKey[string(rest)]; ok && len(val) == firingsBytes {
+			start, rest, bad := splitKey(key)
+			if id, ok := h.series.byKey[string(rest)]; ok && bad == nil && len(val) == firingsBytes && assignable(start) {
 				h.counted.add(start, id)
 			} else {
 				err = fmt.Errorf("%w: a count of firings without a pane", ErrState)
