@@ -309,7 +309,7 @@ func (h *Hopping) settle(s *series, i int32) {
 	h.settle(s, n.left)
 	h.settle(s, n.right)
 	c := h.emptied(i)
-	h.merge(c, h.contentsOf(s, n.left))
+	h.put(c, h.contentsOf(s, n.left))
 	h.merge(c, h.contentsOf(s, n.right))
 	h.forest.nodes[i].valid = true
 }
@@ -318,7 +318,7 @@ func (h *Hopping) settle(s *series, i int32) {
 // phase During it repeats what was known before a restart.
 func (h *Hopping) Watermark(w int64, out *pipeline.Out) {
 	h.watermark = max(h.watermark, w)
-	if out.At.Phase == pipeline.During {
+	if out.At.Phase == pipeline.During && !h.fault.again {
 		h.fired = max(h.fired, h.gridEnd(w))
 		h.panes.cover(h.fired, h.series.activate)
 		return
