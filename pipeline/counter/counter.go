@@ -10,9 +10,9 @@ import (
 
 // Rule is how a counter may fall. The zero Rule knows restarts only.
 type Rule struct {
-	// Modulus is the value that the register never reaches: 65536 for 16 bits. 0: it does not wrap.
-	Modulus uint64
-	// StepMax: a fall that a wrap would explain by a step above it is a restart.
+	// Last is the largest value before a counter of fixed width begins again at 0: 65535 for 16 bits. 0: it does not wrap.
+	Last uint64
+	// StepMax is the largest increase over the wrap that is taken for one; a larger one is a reset.
 	StepMax uint64
 }
 
@@ -21,7 +21,7 @@ type What uint8
 
 const (
 	Rise  What = iota // cur >= prev: cur - prev
-	Wrap              // modulus - prev + cur <= StepMax: that
+	Wrap              // Last + 1 - prev + cur <= StepMax: that
 	Reset             // any other fall: the counter began again at 0, hence cur
 )
 
@@ -38,8 +38,8 @@ func Valid(v pipeline.Value) bool {
 	return false
 }
 
-// Step gives the increase from prev to cur, both Valid: exact for two integers, else a float. It is never negative and
-// always fits.
+// Step gives the increase from prev to cur, both Valid: exact for two integers, else a float, which never wraps. It is never
+// negative and always fits.
 func (r Rule) Step(prev, cur pipeline.Value) (pipeline.Value, What) {
 	if prev.Kind == pipeline.Float || cur.Kind == pipeline.Float {
 		return r.floatStep(prev, cur)
@@ -48,9 +48,9 @@ func (r Rule) Step(prev, cur pipeline.Value) (pipeline.Value, What) {
 	if c >= p {
 		return pipeline.UintValue(c - p), Rise
 	}
-	if p < r.Modulus { // hence c < Modulus, and the sum does not overflow: it is below Modulus
-		if step := r.Modulus - p + c; step <= r.StepMax {
-			return pipeline.UintValue(step), Wrap
+	if p <= r.Last { // hence c is below Last as well, and the step less one does not overflow
+		if step := r.Last - p + c; step < r.StepMax {
+			return pipeline.UintValue(step + 1), Wrap
 		}
 	}
 	return cur, Reset
@@ -61,11 +61,6 @@ func (r Rule) floatStep(prev, cur pipeline.Value) (pipeline.Value, What) {
 	c, _ := cur.AsFloat()
 	if c >= p {
 		return pipeline.FloatValue(c - p), Rise
-	}
-	if m := float64(r.Modulus); p < m {
-		if step := m - p + c; step <= float64(r.StepMax) {
-			return pipeline.FloatValue(step), Wrap
-		}
 	}
 	return pipeline.FloatValue(math.Max(c, 0)), Reset
 }

@@ -91,6 +91,7 @@ func (c *compiler) windowKind(b *built, in *edge, config window.Config) (text st
 			StartSlot: config.StartSlot, EndSlot: config.EndSlot, RevisionSlot: config.RevisionSlot, MaxKeys: config.MaxKeys, TTL: config.TTL,
 		}
 		b.validate, b.new = flat.Validate, func() pipeline.Operator { return window.NewTumbling(flat) }
+		b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
 		return fmt.Sprintf("tumbling %d offset %d lateness %d", w.SizeMs, w.OffsetMs, w.LatenessMs), true
 	}
 	b.validate, b.new = hop.Validate, func() pipeline.Operator { return window.NewHopping(hop) }

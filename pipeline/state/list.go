@@ -47,7 +47,7 @@ func (t *Table) Append(key, elem []byte) error {
 		}
 	}
 	if !there {
-		if t.spec.MaxKeys > 0 && t.live >= t.spec.MaxKeys {
+		if t.spec.MaxKeys > 0 && t.full() {
 			return ErrMaxKeys
 		}
 		t.live++

@@ -41,8 +41,9 @@ type accumulators struct {
 	state side            // what is in checkpoints
 	sub   [1]byte         // scratch: subkey of an aggregate
 	text  []byte          // scratch: text, element or value
-	list  []byte          // scratch: key of a list
 	fault aggFault
+
+	have, more, all []bucket // scratch of sum
 }
 
 // aggFault is a mistake planted by a test.
@@ -51,6 +52,8 @@ type aggFault struct {
 	unweighted bool // merging variances forgets how far the means are apart
 	resetBlind bool // an increase takes each fall for a step down
 	arrival    bool // merging takes first and last by the order of merging
+	unaligned  bool // merging takes the buckets of a finer sketch for those of a coarser one
+	unseen     bool // merging forgets the registers of distinct
 }
 
 // accumulator is one aggregate: where it begins in an entry, which of the arguments it takes. Aggregates that need the same
@@ -60,6 +63,7 @@ type accumulator struct {
 	param   float64
 	at, arg int
 	owner   int
+	numeric bool // kind.Numeric()
 }
 
 // cell is one set of accumulators: its entry, writable where something is added, and the key and side where the rest of it lies.
@@ -81,7 +85,7 @@ const firingsBytes = 4
 func newAccumulators(aggs []Agg) *accumulators {
 	s := &accumulators{size: firingsBytes}
 	for i, a := range aggs {
-		n := accumulator{kind: a.Kind, param: a.Param, arg: s.argument(a), owner: i}
+		n := accumulator{kind: a.Kind, param: a.Param, arg: s.argument(a), owner: i, numeric: a.Kind.Numeric()}
 		if o := s.shared(n); o >= 0 {
 			n.owner, n.at = o, s.aggs[o].at
 		} else {
@@ -156,20 +160,20 @@ func (s *accumulators) arguments(slots []pipeline.Value, args []pipeline.Value) 
 		if a.kind == CountRows {
 			continue
 		}
-		if v := &args[a.arg]; v.Kind == pipeline.Error {
-			return a.kind.String() + ": " + v.Str
-		} else if why := a.kind.refuses(v); why != "" {
-			return a.kind.String() + ": " + why
+		if v := &args[a.arg]; v.Kind == pipeline.Error || a.numeric && v.Kind != pipeline.Null && (v.Kind != pipeline.Float || v.Num>>63 != 0) {
+			if why := a.kind.refuses(v); why != "" {
+				return a.kind.String() + ": " + why
+			}
 		}
 	}
 	return ""
 }
 
-// refuses tells what is wrong with an argument.
+// refuses tells what is wrong with an argument that is not null and, where kind is numeric, not plainly a good one.
 func (k AggKind) refuses(v *pipeline.Value) string {
 	switch {
-	case v.IsNull() || !k.Numeric():
-		return ""
+	case v.Kind == pipeline.Error:
+		return v.Str
 	case !v.IsNumber():
 		return "found a " + v.Kind.String() + ", want a number"
 	case k.family() == familyCounter && negative(*v):

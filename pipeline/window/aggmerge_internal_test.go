@@ -269,3 +269,22 @@ func TestCollectedIsAJSONArrayInTheOrderOfArrival(t *testing.T) {
 		t.Errorf("collected %s, want %s", got, want)
 	}
 }
+
+// TestMergingAllocatesNothingForNumbers: hopping windows merge at each firing.
+func TestMergingAllocatesNothingForNumbers(t *testing.T) {
+	var aggs []Agg
+	for k := CountRows; k <= Rate; k++ {
+		if k != Collect {
+			aggs = append(aggs, Agg{Kind: k})
+		}
+	}
+	s, _ := openAccumulators(t, aggs...)
+	pane, total := s.newCell(&s.state, "pane"), s.newCell(s.scratch(), "total")
+	for i := range 400 {
+		s.addAll(pane, []row{{pipeline.FloatValue(float64(i) / 3), int64(i), pipeline.Position(i + 1)}})
+	}
+	s.merge(total, pane)
+	if n := testing.AllocsPerRun(100, func() { s.merge(total, pane) }); n != 0 {
+		t.Errorf("%v allocations per merge", n)
+	}
+}

@@ -13,10 +13,11 @@ import (
 //
 //	0  elements, uint32
 //
-// An element: journal position (uint64 big endian), kind, number (uint64 little endian) or, of a text, its bytes.
+// All collects of a cell share the list under its key, which is what deals state out to instances. An element: aggregate (1 byte),
+// journal position (uint64 big endian), kind, number (uint64 little endian) or, of a text, its bytes.
 const (
 	collectBytes = 4
-	elementHead  = 9
+	elementHead  = 10
 	// collectedBytesMax bounds the array of a row.
 	collectedBytesMax = 1 << 20
 )
@@ -26,21 +27,15 @@ func (s *accumulators) collect(i int, c cell, acc []byte, v pipeline.Value, pos 
 	if n >= uint32(s.aggs[i].param) {
 		return
 	}
-	s.text = binary.BigEndian.AppendUint64(s.text[:0], uint64(pos))
+	s.text = binary.BigEndian.AppendUint64(append(s.text[:0], byte(i)), uint64(pos))
 	s.text = append(s.text, byte(v.Kind))
 	if isText(v.Kind) {
 		s.text = append(s.text, v.Str...)
 	} else {
 		s.text = binary.LittleEndian.AppendUint64(s.text, v.Num)
 	}
-	mustPut(c.side.lists.Append(s.listKey(i, c.key), s.text))
+	mustPut(c.side.lists.Append(c.key, s.text))
 	binary.LittleEndian.PutUint32(acc, n+1)
-}
-
-// listKey is a cell's key with the aggregate behind it, valid until the next call.
-func (s *accumulators) listKey(i int, key []byte) []byte {
-	s.list = append(append(s.list[:0], key...), byte(i))
-	return s.list
 }
 
 // readCollected is the inverse of what collect appends. Text aliases b.
@@ -48,14 +43,14 @@ func readCollected(b []byte) (pipeline.Position, pipeline.Value, error) {
 	if len(b) < elementHead {
 		return 0, pipeline.Value{}, fmt.Errorf("%w: collected element of %d bytes", ErrState, len(b))
 	}
-	pos, v, rest := pipeline.Position(binary.BigEndian.Uint64(b)), pipeline.Value{Kind: pipeline.Kind(b[8])}, b[elementHead:]
+	pos, v, rest := pipeline.Position(binary.BigEndian.Uint64(b[1:])), pipeline.Value{Kind: pipeline.Kind(b[9])}, b[elementHead:]
 	switch {
 	case isText(v.Kind):
 		v.Str = string(rest)
 	case v.Kind >= pipeline.Bool && v.Kind <= pipeline.Float && len(rest) == 8:
 		v.Num = binary.LittleEndian.Uint64(rest)
 	default:
-		return 0, v, fmt.Errorf("%w: collected element of kind %d with %d bytes", ErrState, b[8], len(rest))
+		return 0, v, fmt.Errorf("%w: collected element of kind %d with %d bytes", ErrState, b[9], len(rest))
 	}
 	return pos, v, nil
 }
@@ -66,34 +61,42 @@ func (s *accumulators) mergeCollected(i int, dst, src cell) {
 	if len(b) == 0 {
 		return
 	}
-	limit, kept := int(s.aggs[i].param), len(a)
+	limit := int(s.aggs[i].param)
 	merged := make([][]byte, 0, min(limit, len(a)+len(b)))
 	for len(merged) < limit && len(a)+len(b) > 0 {
-		if len(b) == 0 || len(a) > 0 && string(a[0][:8]) <= string(b[0][:8]) { // of rows of one position, those of dst
+		if len(b) == 0 || len(a) > 0 && string(a[0][:9]) <= string(b[0][:9]) { // of rows of one position, those of dst
 			merged, a = append(merged, a[0]), a[1:]
 			continue
 		}
 		merged, b = append(merged, b[0]), b[1:]
 	}
-	key := s.listKey(i, dst.key)
+	have := s.elements(i, dst)
 	same := 0 // what may stay as it is
-	for have := s.elements(i, dst); same < min(kept, len(merged)) && string(have[same]) == string(merged[same]); {
+	for same < min(len(have), len(merged)) && string(have[same]) == string(merged[same]) {
 		same++
 	}
-	if same < kept {
-		dst.side.lists.Delete(key)
+	if same < len(have) {
+		others := s.elements(-1, dst)
+		dst.side.lists.Delete(dst.key)
+		for _, e := range others {
+			if e[0] != byte(i) {
+				mustPut(dst.side.lists.Append(dst.key, e))
+			}
+		}
 		same = 0
 	}
 	for _, e := range merged[same:] {
-		mustPut(dst.side.lists.Append(key, e))
+		mustPut(dst.side.lists.Append(dst.key, e))
 	}
 	binary.LittleEndian.PutUint32(to, uint32(len(merged)))
 }
 
-// elements copies the elements of a cell.
+// elements copies the elements of an aggregate of a cell, those of all for -1.
 func (s *accumulators) elements(i int, c cell) (all [][]byte) {
-	c.side.lists.RangeList(s.listKey(i, c.key), func(e []byte) bool {
-		all = append(all, append([]byte(nil), e...))
+	c.side.lists.RangeList(c.key, func(e []byte) bool {
+		if i < 0 || e[0] == byte(i) {
+			all = append(all, append([]byte(nil), e...))
+		}
 		return true
 	})
 	return all
@@ -103,7 +106,10 @@ func (s *accumulators) elements(i int, c cell) (all [][]byte) {
 func (s *accumulators) collected(i int, c cell, out *pipeline.Out) pipeline.Value {
 	b := append(s.text[:0], '[')
 	failed := ""
-	c.side.lists.RangeList(s.listKey(i, c.key), func(e []byte) bool {
+	c.side.lists.RangeList(c.key, func(e []byte) bool {
+		if e[0] != byte(i) {
+			return true
+		}
 		_, v, err := readCollected(e)
 		if err == nil {
 			if len(b) > 1 {

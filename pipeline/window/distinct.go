@@ -83,7 +83,7 @@ func (s *accumulators) toRegisters(i int, c cell, acc []byte) {
 }
 
 func (s *accumulators) eachSeen(i int, c cell, f func(sub []byte)) {
-	c.side.seen.RangeSub(c.key, func(sub, _ []byte) bool {
+	c.side.seen.RangeSubUnordered(c.key, func(sub, _ []byte) bool {
 		if int(sub[0]) == i {
 			f(sub)
 		}
@@ -133,7 +133,7 @@ func checkRegisters(b []byte) error {
 
 func (s *accumulators) mergeSeen(i int, dst, src cell) {
 	to, from := dst.entry[s.aggs[i].at:], src.entry[s.aggs[i].at:]
-	if from[4] != 0 {
+	if from[4] != 0 && !s.fault.unseen {
 		if to[4] == 0 {
 			s.toRegisters(i, dst, to)
 		}
@@ -145,16 +145,25 @@ func (s *accumulators) mergeSeen(i int, dst, src cell) {
 		}
 		return
 	}
-	var subs [][]byte // src may lie in the table that is written
+	if src.side != dst.side {
+		s.eachSeen(i, src, func(sub []byte) { s.seeAgain(i, dst, to, sub) })
+		return
+	}
+	var subs [][]byte // they lie in the table that is written
 	s.eachSeen(i, src, func(sub []byte) { subs = append(subs, append([]byte(nil), sub...)) })
 	for _, sub := range subs {
-		if to[4] != 0 {
-			s.register(i, dst, hashOfSeen(sub[1:]))
-			continue
-		}
-		s.text = append(s.text[:0], sub...)
-		s.seeKey(i, dst, to)
+		s.seeAgain(i, dst, to, sub)
 	}
+}
+
+// seeAgain counts what another cell has seen.
+func (s *accumulators) seeAgain(i int, c cell, acc, sub []byte) {
+	if acc[4] != 0 {
+		s.register(i, c, hashOfSeen(sub[1:]))
+		return
+	}
+	s.text = append(s.text[:0], sub...)
+	s.seeKey(i, c, acc)
 }
 
 // distinct counts exactly while all values are there, else it estimates.

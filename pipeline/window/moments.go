@@ -15,7 +15,8 @@ import (
 //	0  count  uint64
 //	8  mean, 16 squares  float64 bits
 //
-// Once squares leave the range of a float64 they are not a number any more, and the result does not fit.
+// A new mean lies between the old one and the number, so squares never fall. Once they or the mean leave the range of a float64 they
+// are infinite or no number for good, and the result does not fit.
 const momentsBytes = 24
 
 func addToMoments(acc []byte, v pipeline.Value) {
@@ -42,7 +43,7 @@ func (s *accumulators) mergeMoments(dst, src []byte) {
 	share := float64(b) / float64(a+b)
 	d := float64At(src[8:]) - float64At(dst[8:])
 	mean := float64At(dst[8:]) + float64(d*share)
-	between := float64(float64(d*d)*float64(a)) * share // d² a b / n
+	between := float64(float64(float64(d*d)*float64(a)) * share) // d² a b / n
 	if s.fault.unweighted {
 		between = 0
 	}
@@ -59,7 +60,7 @@ func momentsResult(k AggKind, acc []byte) pipeline.Value {
 	if n == 0 {
 		return pipeline.Value{}
 	}
-	variance := max(float64At(acc[16:]), 0) / float64(n)
+	variance := float64At(acc[16:]) / float64(n)
 	if k == Stddev || k == StddevSamp {
 		return pipeline.FloatValue(math.Sqrt(variance))
 	}

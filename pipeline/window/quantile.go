@@ -1,11 +1,9 @@
 package window
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -15,7 +13,7 @@ import (
 // their upper bits. With 0 bits cut off a bucket is one number and the sketch exact; that lasts up to exactMax different
 // numbers. Then 46 bits are cut: 6 bits of the mantissa stay, and a bucket's middle is within 1/129 of all numbers in it. When
 // there are more than bucketsMax, one bit more is cut and neighbours fall together (UDDSketch, Epicoco et al., IEEE Access 2020): 1/65,
-// 1/33 … That takes values that fill more than 16 powers of two evenly.
+// 1/33 … That takes values that fill more than 32 powers of two, both signs counted.
 //
 // How many bits are cut is the least that makes few enough buckets of all numbers so far. So neither the order of what is
 // added nor that of merging shows.
@@ -25,9 +23,9 @@ import (
 const (
 	quantilesBytes = 8
 	exactMax       = 256
-	bucketsMax     = 1024
+	bucketsMax     = 2048
 	cutFirst       = 46
-	cutMax         = 63
+	cutMax         = 54
 
 	sketchHead  = 1
 	bucketBytes = 16
@@ -124,6 +122,9 @@ func (b buckets) find(number int64) (at int, found bool) {
 	return lo, lo < b.len() && b.number(lo) == number
 }
 
+// noBuckets is an empty sketch. It is only read.
+var noBuckets = []byte{0}
+
 // readQuantiles checks a sketch.
 func readQuantiles(val []byte) (buckets, error) {
 	b := buckets(val)
@@ -167,7 +168,8 @@ func (s *accumulators) addToQuantiles(i int, c cell, acc []byte, v pipeline.Valu
 		b.set(at, n, 1)
 		return
 	}
-	cut, all := sum(b, b.cut(), []bucket{{n, 1}})
+	s.more = append(s.more[:0], bucket{n, 1})
+	cut, all := s.sum(b, b.cut(), s.more)
 	s.putSketch(c, i, cut, all)
 }
 
@@ -190,16 +192,15 @@ type bucket struct {
 	count  uint64
 }
 
-// sum adds buckets of a cut to a sketch, and cuts until there are few enough.
-func sum(b buckets, cut uint8, more []bucket) (uint8, []bucket) {
-	all := make([]bucket, 0, b.len()+len(more))
+// sum adds more, sorted buckets of a cut, to a sketch, and cuts until there are few enough. The result is valid until the next call.
+func (s *accumulators) sum(b buckets, cut uint8, more []bucket) (uint8, []bucket) {
+	have := s.have[:0]
 	for i := range b.len() {
-		all = append(all, bucket{b.number(i), b.count(i)})
+		have = append(have, bucket{b.number(i), b.count(i)})
 	}
 	to := max(b.cut(), cut)
-	all = recutAll(all, b.cut(), to)
-	all = append(all, recutAll(more, cut, to)...)
-	all = recutAll(all, to, to)
+	all := mergeBuckets(s.all[:0], recutAll(have, b.cut(), to), recutAll(more, cut, to))
+	s.have, s.all = have, all
 	for len(all) > bucketsAllowed(to) {
 		next := max(to+1, cutFirst)
 		all, to = recutAll(all, to, next), next
@@ -207,16 +208,14 @@ func sum(b buckets, cut uint8, more []bucket) (uint8, []bucket) {
 	return to, all
 }
 
-// recutAll moves buckets to more cut bits, sorts them and adds up those that fall together. It works in place.
+// recutAll moves sorted buckets to more cut bits, which leaves them sorted, and adds up those that fall together. It works in place.
 func recutAll(all []bucket, from, to uint8) []bucket {
-	if from != to {
-		for i := range all {
-			all[i].number = recut(all[i].number, from, to)
-		}
+	if from == to {
+		return all
 	}
-	slices.SortFunc(all, func(a, b bucket) int { return cmp.Compare(a.number, b.number) })
 	kept := all[:0]
 	for _, x := range all {
+		x.number = recut(x.number, from, to)
 		if n := len(kept); n > 0 && kept[n-1].number == x.number {
 			kept[n-1].count += x.count
 			continue
@@ -224,6 +223,21 @@ func recutAll(all []bucket, from, to uint8) []bucket {
 		kept = append(kept, x)
 	}
 	return kept
+}
+
+// mergeBuckets appends two sorted lists as one.
+func mergeBuckets(dst, a, b []bucket) []bucket {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].number < b[0].number:
+			dst, a = append(dst, a[0]), a[1:]
+		case a[0].number > b[0].number:
+			dst, b = append(dst, b[0]), b[1:]
+		default:
+			dst, a, b = append(dst, bucket{a[0].number, a[0].count + b[0].count}), a[1:], b[1:]
+		}
+	}
+	return append(append(dst, a...), b...)
 }
 
 func (s *accumulators) putSketch(c cell, i int, cut uint8, all []bucket) {
@@ -242,16 +256,20 @@ func (s *accumulators) mergeQuantiles(i int, dst, src cell) {
 	}
 	from, _ := src.side.sketches.GetSub(src.key, s.subkey(i))
 	b := buckets(from)
-	more := make([]bucket, b.len())
-	for at := range more {
-		more[at] = bucket{b.number(at), b.count(at)}
+	s.more = s.more[:0]
+	for at := range b.len() {
+		s.more = append(s.more, bucket{b.number(at), b.count(at)})
 	}
 	to, ok := dst.side.sketches.GetSub(dst.key, s.subkey(i))
 	if !ok {
-		to = []byte{0}
+		to = noBuckets
 	}
 	binary.LittleEndian.PutUint64(dst.entry[at:], binary.LittleEndian.Uint64(dst.entry[at:])+n)
-	cut, all := sum(buckets(to), b.cut(), more)
+	cut := b.cut()
+	if s.fault.unaligned {
+		cut = max(cut, buckets(to).cut())
+	}
+	cut, all := s.sum(buckets(to), cut, s.more)
 	s.putSketch(dst, i, cut, all)
 }
 

@@ -13,7 +13,7 @@ type side struct {
 	texts    *state.Table // (key, aggregate) -> text that min, max, first or last picked
 	sketches *state.Table // (key, aggregate) -> quantile sketch, or registers of distinct
 	seen     *state.Table // (key, aggregate and value) -> nothing: what distinct has seen
-	lists    *state.Table // key and aggregate -> elements of collect
+	lists    *state.Table // key -> elements of collect
 }
 
 // open declares the tables that the aggregates need. They have no TTL of their own: what they hold may stay as it is while its
@@ -55,17 +55,9 @@ func (s *accumulators) begin(c cell) { s.forget(c) }
 
 // forget drops what the side holds for a cell. The entry is the caller's.
 func (s *accumulators) forget(c cell) {
-	for _, t := range []*state.Table{c.side.texts, c.side.sketches, c.side.seen} {
+	for _, t := range []*state.Table{c.side.texts, c.side.sketches, c.side.seen, c.side.lists} {
 		if t != nil && t.Len() > 0 {
 			t.Delete(c.key)
-		}
-	}
-	if c.side.lists == nil || c.side.lists.Len() == 0 {
-		return
-	}
-	for i := range s.aggs {
-		if s.aggs[i].kind == Collect {
-			c.side.lists.Delete(s.listKey(i, c.key))
 		}
 	}
 }
@@ -86,7 +78,9 @@ func (s *accumulators) restored() (err error) {
 	}
 	if s.state.lists != nil && err == nil {
 		s.state.lists.Range(func(_, _, val []byte) bool {
-			_, _, err = readCollected(val)
+			if _, _, err = readCollected(val); err == nil && (int(val[0]) >= len(s.aggs) || s.aggs[val[0]].kind != Collect) {
+				err = fmt.Errorf("%w: collected element of aggregate %d", ErrState, val[0])
+			}
 			return err == nil
 		})
 	}

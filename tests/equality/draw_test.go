@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
 )
@@ -46,7 +45,7 @@ func drawConfig(t *rapid.T) string {
 }
 
 func (d *drawing) source(b *strings.Builder, name string) {
-	fmt.Fprintf(b, "  %s:\n    mqtt: {broker: m, topic: %s/+}\n    decode: json\n    fields: {id: int, k: string, ts: int, v: int}\n", name, name)
+	fmt.Fprintf(b, "  %s:\n    mqtt: {broker: m, topic: %s/+}\n    decode: json\n    fields: {id: int, k: string, ts: int, v: int, list: json}\n", name, name)
 	fmt.Fprintf(b, "    time: {field: ts, unit: ms, out_of_orderness: %dms, earliest: 1970-01-01}\n", rapid.SampledFrom([]int{0, 5, 20}).Draw(d.t, "out of orderness"))
 	if idle := rapid.SampledFrom([]string{"", "advance", "hold"}).Draw(d.t, "idle"); idle != "" {
 		fmt.Fprintf(b, "    idle: {after: 20ms, watermark: %s}\n", idle)
@@ -72,6 +71,7 @@ func (d *drawing) pick() string {
 
 func (d *drawing) step(uid string) {
 	kinds := []string{"filter", "select", "dedup", "deadband", "sort", "alarm", "window", "window"}
+	kinds = slices.Concat(kinds, operatorKinds, windowKinds, joinKinds)
 	if len(d.rows) > 1 {
 		kinds = append(kinds, "union", "union")
 	}
@@ -82,17 +82,24 @@ func (d *drawing) step(uid string) {
 	if rapid.IntRange(0, 3).Draw(d.t, "few keys") == 0 {
 		maxKeys = ", max_keys: 2"
 	}
-	kinds = append(kinds, windowKinds...)
 	kind := rapid.SampledFrom(kinds).Draw(d.t, "kind")
+	if slices.Contains(operatorKinds, kind) {
+		d.operator(kind, uid, maxKeys)
+		return
+	}
 	if slices.Contains(windowKinds, kind) {
 		d.otherWindow(uid, kind, maxKeys)
+		return
+	}
+	if slices.Contains(joinKinds, kind) {
+		d.join(kind, uid, maxKeys)
 		return
 	}
 	switch kind {
 	case "filter":
 		d.add(uid, d.pick(), `filter: "v %% %d != 0"`, rapid.IntRange(2, 5).Draw(d.t, "modulus"))
 	case "select":
-		d.add(uid, d.pick(), `select: {id: id, k: k, ts: ts, v: "%s"}`, rapid.SampledFrom([]string{"v + 1", "v * 2", "100 - v", "div(100, v)"}).Draw(d.t, "expression"))
+		d.add(uid, d.pick(), `select: {id: id, k: k, ts: ts, v: "%s", list: list}`, rapid.SampledFrom([]string{"v + 1", "v * 2", "100 - v", "div(100, v)"}).Draw(d.t, "expression"))
 		d.fixed[uid] = true
 	case "dedup":
 		d.add(uid, d.pick(), "dedup: {key: [k, v]}, ttl: %s%s", ms("ttl", 5, 30, 1000), maxKeys)
@@ -121,8 +128,8 @@ func (d *drawing) step(uid string) {
 		d.sink(uid)
 		return
 	case "window":
-		d.add(uid, d.pick(), "by: [k], window: {tumbling: %s, allowed_lateness: %s}, aggregate: {n: count(), sum: sum(v), low: min(v), last: last(id)}%s",
-			ms("size", 5, 10, 40), ms("lateness", 0, 5, 30), maxKeys)
+		d.add(uid, d.pick(), "by: [k], window: {tumbling: %s, allowed_lateness: %s}, aggregate: %s%s",
+			ms("size", 5, 10, 40), ms("lateness", 0, 5, 30), d.aggregates(), maxKeys)
 		d.sink(uid)
 		d.late(uid)
 		return
@@ -135,7 +142,7 @@ func (d *drawing) fix(from, uid string) string {
 	if d.fixed[from] {
 		return from
 	}
-	d.add(uid, from, "select: [id, k, ts, v]")
+	d.add(uid, from, "select: [id, k, ts, v, list]")
 	d.fixed[uid] = true
 	return uid
 }
@@ -152,7 +159,7 @@ func (d *drawing) late(uid string) {
 
 // compile gives a fresh graph for each run: operators are made anew.
 func compile(t fatal, text string) *plan.Graph {
-	c, err := config.Parse("drawn.yaml", []byte(text))
+	c, err := parse(text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -183,7 +190,8 @@ func drawJournal(t *rapid.T) []pipeline.Entry {
 			e.Payload = []byte(rapid.SampledFrom([]string{"{broken", `{"id":1}`, `{"id":"text","k":1,"ts":5,"v":0}`, ""}).Draw(t, "bad"))
 		default:
 			at := base - int64(rapid.SampledFrom([]int{0, 0, 1, 4, 12, 60}).Draw(t, "behind"))
-			e.Payload = fmt.Appendf(nil, `{"id":%d,"k":"%s","ts":%d,"v":%d}`, i, key, at, rapid.IntRange(0, 40).Draw(t, "value"))
+			list := rapid.SampledFrom([]string{"", "", `,"list":[]`, `,"list":[1,{"t":1000,"v":2},"x",{"t":990,"v":[3]}]`, `,"list":[{"t":1020,"v":7},{"t":1021,"v":null}]`}).Draw(t, "list")
+			e.Payload = fmt.Appendf(nil, `{"id":%d,"k":"%s","ts":%d,"v":%d%s}`, i, key, at, rapid.IntRange(0, 40).Draw(t, "value"), list)
 		}
 		all = append(all, e)
 	}
