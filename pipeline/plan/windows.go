@@ -56,6 +56,7 @@ func (c *compiler) window(b *built, in *edge) bool {
 		b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
 	}
 	if w.Processing {
+		b.keyed = nil // its clock is one for all keys
 		inner := b.new
 		b.new = func() pipeline.Operator { return window.NewProcessing(inner(), len(b.out)) }
 		kind += " time processing"

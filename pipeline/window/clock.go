@@ -86,3 +86,8 @@ func clockOf(b []byte) (c clock, watermark int64) {
 	at := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
 	return clock{set: true, time: at(0), at: at(1), behind: at(2)}, at(3)
 }
+
+// sane tells whether a restored clock can have been one.
+func (c *clock) sane() bool {
+	return c.at >= 0 && c.behind >= 0 && c.time >= -wallMax*1e6 && c.time <= wallMax*1e6
+}

@@ -79,13 +79,25 @@ type base struct {
 	watermark int64
 	key       []byte // of an entry: 8 bytes and the row's key
 	args      []pipeline.Value
+	sided     bool  // some contents lie outside of the entries
+	picks     []int // where in an entry are picked values, whose text does
+	merges    int   // counted for a test: what a window costs
 	fault     fault
 }
 
 func newBase(c Config) base {
 	b := base{c: c, acc: newAccumulators(c.Aggs), watermark: pipeline.MinWatermark}
 	b.args = make([]pipeline.Value, len(b.acc.args))
+	for _, a := range b.acc.aggs {
+		switch {
+		case a.kind >= Min && a.kind <= Last:
+			b.picks = append(b.picks, a.at)
+		case a.kind == Distinct || a.kind == Collect || a.kind.family() == familyQuantiles:
+			b.sided = true
+		}
+	}
 	if c.Top != nil {
+		b.sided = true
 		b.top = newTop(*c.Top)
 		b.args = make([]pipeline.Value, 1)
 	}
@@ -172,11 +184,34 @@ func (b *base) begin(c cell) {
 func (b *base) forget(c cell) { b.begin(c) }
 
 func (b *base) merge(dst, src cell) {
+	b.merges++
 	if b.top != nil {
 		b.top.merge(dst, src)
 		return
 	}
 	b.acc.merge(dst, src)
+}
+
+// put is merge into a cell that holds nothing yet: mostly a copy.
+func (b *base) put(dst, src cell) {
+	if !b.flat(src.entry) {
+		b.merge(dst, src)
+		return
+	}
+	copy(dst.entry[firingsBytes:], src.entry[firingsBytes:])
+}
+
+// flat tells whether nothing of a cell lies outside of its entry.
+func (b *base) flat(entry []byte) bool {
+	if b.sided {
+		return false
+	}
+	for _, at := range b.picks {
+		if isText(pipeline.Kind(entry[at])) {
+			return false
+		}
+	}
+	return true
 }
 
 // kept is the side of what is in checkpoints.

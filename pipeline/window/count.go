@@ -78,7 +78,7 @@ func (o *CountWindow) Open(tables pipeline.Tables) (err error) {
 // Restored implements pipeline.Operator.
 func (o *CountWindow) Restored() (err error) {
 	o.entries.Range(func(key, _, val []byte) bool {
-		if len(key) < startBytes || len(val) != o.entryBytes() {
+		if len(key) < startBytes || len(val) != o.entryBytes() || binary.LittleEndian.Uint64(val) > 1<<62 {
 			err = fmt.Errorf("%w: count of %d bytes, want %d", ErrState, len(val), o.entryBytes())
 		}
 		return err == nil

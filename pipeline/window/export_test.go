@@ -14,3 +14,9 @@ func (s *Session) PlantUnmerged() { s.fault.unmerged = true }
 
 // PlantBareWall makes processing time step back with the wall clock.
 func (p *Processing) PlantBareWall() { p.clock.bare = true }
+
+// PlantAgain makes the watermark that is repeated after a restart fire windows again.
+func (h *Hopping) PlantAgain() { h.fault.again = true }
+
+// Merges counts the partial contents merged so far.
+func (h *Hopping) Merges() int { return h.merges }

@@ -46,7 +46,7 @@ func (h *Hopping) fold(s *series, w Span) (c cell, some bool) {
 		return h.linked(right), true
 	}
 	whole := h.emptied(0)
-	h.merge(whole, h.linked(left))
+	h.put(whole, h.linked(left))
 	h.merge(whole, h.linked(right))
 	return whole, true
 }
@@ -132,13 +132,16 @@ func (h *Hopping) join(s *series, n, other int32, first bool) int32 {
 		h.settle(s, n) // before anything refers to contents
 	}
 	c := h.emptied(into)
-	if n != 0 && first {
-		h.merge(c, h.contentsOf(s, n))
-	}
-	if other != 0 {
+	switch {
+	case n == 0:
+		h.put(c, h.linked(other))
+	case other == 0:
+		h.put(c, h.contentsOf(s, n))
+	case first:
+		h.put(c, h.contentsOf(s, n))
 		h.merge(c, h.linked(other))
-	}
-	if n != 0 && !first {
+	default:
+		h.put(c, h.linked(other))
 		h.merge(c, h.contentsOf(s, n))
 	}
 	return into

@@ -94,6 +94,10 @@ func (h *Hopping) Restored() (err error) {
 			return false
 		}
 		start, rest, _ := splitKey(key)
+		if !assignable(start) || start != floorTo(start, h.pane, h.assign.offset) || h.c.EarlyMs > 0 && dueOf(val) != never && !assignable(dueOf(val)) {
+			err = fmt.Errorf("%w: a pane begins at %d", ErrState, start)
+			return false
+		}
 		id := h.series.of(rest)
 		h.plant(start, id)
 		if h.c.EarlyMs > 0 && dueOf(val) != never {
@@ -103,8 +107,8 @@ func (h *Hopping) Restored() (err error) {
 	})
 	if h.firings != nil && err == nil {
 		h.firings.Range(func(key, _, val []byte) bool {
-			start, rest, _ := splitKey(key)
-			if id, ok := h.series.byKey[string(rest)]; ok && len(val) == firingsBytes {
+			start, rest, bad := splitKey(key)
+			if id, ok := h.series.byKey[string(rest)]; ok && bad == nil && len(val) == firingsBytes && assignable(start) {
 				h.counted.add(start, id)
 			} else {
 				err = fmt.Errorf("%w: a count of firings without a pane", ErrState)
@@ -305,7 +309,7 @@ func (h *Hopping) settle(s *series, i int32) {
 	h.settle(s, n.left)
 	h.settle(s, n.right)
 	c := h.emptied(i)
-	h.merge(c, h.contentsOf(s, n.left))
+	h.put(c, h.contentsOf(s, n.left))
 	h.merge(c, h.contentsOf(s, n.right))
 	h.forest.nodes[i].valid = true
 }
@@ -314,7 +318,7 @@ func (h *Hopping) settle(s *series, i int32) {
 // phase During it repeats what was known before a restart.
 func (h *Hopping) Watermark(w int64, out *pipeline.Out) {
 	h.watermark = max(h.watermark, w)
-	if out.At.Phase == pipeline.During {
+	if out.At.Phase == pipeline.During && !h.fault.again {
 		h.fired = max(h.fired, h.gridEnd(w))
 		h.panes.cover(h.fired, h.series.activate)
 		return

@@ -301,3 +301,46 @@ func TestTopKeepsTheFirstRows(t *testing.T) {
 		}
 	}
 }
+
+// TestPlantedSecondFiringIsFound: what the engine repeats after a restart must fire nothing.
+func TestPlantedSecondFiringIsFound(t *testing.T) {
+	c := hopping(40*time.Millisecond, 10*time.Millisecond, 0)
+	records := []optest.Record{rec(1, "a", 1), rec(12, "a", 2), rec(23, "a", 4)}
+	for _, planted := range []bool{false, true} {
+		config := optest.Config{Ports: 2, New: func() pipeline.Operator {
+			op := window.NewHopping(c)
+			if planted {
+				op.PlantAgain()
+			}
+			return op
+		}}
+		want, err := optest.Run(config, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Between = func(int) optest.Checkpoint { return optest.Restore }
+		got, err := optest.Run(config, records)
+		if found := err != nil || optest.Diff(want, got) != ""; found != planted {
+			t.Errorf("planted %v, found %v (%v)", planted, found, err)
+		}
+	}
+}
+
+// TestHoppingCostDoesNotGrow: per key and slide, a window of 3,600 panes merges about as much as one of 8.
+func TestHoppingCostDoesNotGrow(t *testing.T) {
+	perSlide := func(size time.Duration) float64 {
+		op := window.NewHopping(hopping(size, time.Second, 0))
+		s := newStream(t, op, 3, 1)
+		s.warm(2 * size)
+		before, slides := op.Merges(), 2000
+		for range 3 * slides {
+			s.row()
+		}
+		return float64(op.Merges()-before) / float64(3*slides)
+	}
+	small, large := perSlide(8*time.Second), perSlide(time.Hour)
+	if large > 10 || large > 1.5*small {
+		t.Errorf("%.1f merges per key and slide of a window of 3,600 panes, %.1f of one of 8", large, small)
+	}
+	t.Logf("merges per key and slide: %.2f of 8 panes, %.2f of 3,600", small, large)
+}

@@ -42,6 +42,9 @@ func (p *Processing) Restored() error {
 	}
 	if ok {
 		p.clock, p.watermark = clockOf(b)
+		if !p.clock.sane() || p.watermark != pipeline.MinWatermark && p.watermark > p.clock.ms() {
+			return fmt.Errorf("%w: clock at %d ns, %d ns behind, after %d ns", ErrState, p.clock.time, p.clock.behind, p.clock.at)
+		}
 		copy(p.saved[:], b)
 	}
 	if err := p.inner.Restored(); err != nil {

@@ -81,6 +81,9 @@ func (s *Session) Restored() (err error) {
 			err = fmt.Errorf("%w: sessions of %d bytes, want a multiple of %d", ErrState, len(val), s.oneBytes())
 			return false
 		}
+		if err = s.check(s.parse(val)); err != nil {
+			return false
+		}
 		s.plan(key[startBytes:], val)
 		return true
 	})
@@ -88,6 +91,17 @@ func (s *Session) Restored() (err error) {
 		return err
 	}
 	return s.restored()
+}
+
+// check tells whether sessions can be those of a key.
+func (s *Session) check(all []sessionHead) error {
+	for i, h := range all {
+		if !assignable(h.Start) || h.End < h.Start+s.assign.gap || !assignable(h.End-s.assign.gap) || h.due != never && (h.due > h.End || !assignable(h.due)) ||
+			i > 0 && (h.Start <= all[i-1].Start || s.assign.Meets(h.Span, all[i-1].Span)) {
+			return fmt.Errorf("%w: session [%d, %d) that comes out at %d", ErrState, h.Start, h.End, h.due)
+		}
+	}
+	return nil
 }
 
 // parse lists the sessions of an entry.
