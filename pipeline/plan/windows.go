@@ -55,7 +55,9 @@ func (c *compiler) window(b *built, in *edge) bool {
 	if w.Processing {
 		inner := b.new
 		b.new = func() pipeline.Operator { return window.NewProcessing(inner(), len(b.out)) }
-		kind += " time processing"
+		kind += " time processing" // in one instance: its clock is one for all keys
+	} else {
+		b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
 	}
 	b.params = func() string {
 		return fmt.Sprintf("%s by %s ttl %d max_keys %d\n%s", kind, keyText(keys), config.TTL, config.MaxKeys, strings.Join(text, "\n"))
@@ -91,7 +93,6 @@ func (c *compiler) windowKind(b *built, in *edge, config window.Config) (text st
 			StartSlot: config.StartSlot, EndSlot: config.EndSlot, RevisionSlot: config.RevisionSlot, MaxKeys: config.MaxKeys, TTL: config.TTL,
 		}
 		b.validate, b.new = flat.Validate, func() pipeline.Operator { return window.NewTumbling(flat) }
-		b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
 		return fmt.Sprintf("tumbling %d offset %d lateness %d", w.SizeMs, w.OffsetMs, w.LatenessMs), true
 	}
 	b.validate, b.new = hop.Validate, func() pipeline.Operator { return window.NewHopping(hop) }

@@ -79,7 +79,7 @@ func (h *Hopping) fireEarly(due int64, out *pipeline.Out) {
 	}
 	slices.SortFunc(all, func(a, b one) int { return cmp.Or(cmp.Compare(a.start, b.start), h.series.compare(a.id, b.id)) })
 	for _, o := range slices.Compact(all) {
-		out.SetDeadline(due)
+		out.SetTimer(due, o.start, h.series.list[o.id].key)
 		h.fireOne(o.id, Span{o.start, o.start + h.assign.size}, true, out)
 	}
 }

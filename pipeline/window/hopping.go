@@ -357,7 +357,7 @@ func (h *Hopping) fireWindow(w Span, watermark int64, out *pipeline.Out) {
 	h.panes.cover(w.End, h.series.activate)
 	stays := h.c.LatenessMs > 0 && watermark < w.End+h.c.LatenessMs
 	h.series.walk(func(id int32) (keep bool) {
-		out.SetDeadline(w.End)
+		out.SetTimer(w.End, w.Start, h.series.list[id].key)
 		return h.fireOne(id, w, stays, out)
 	})
 }

@@ -310,7 +310,7 @@ func (s *Session) happen(t timer, entry []byte, w int64, out *pipeline.Out) {
 			continue
 		}
 		if h.due == t.at {
-			out.SetDeadline(t.at)
+			out.SetTimer(t.at, t.start, key)
 			s.fire(h.Span, binary.LittleEndian.Uint32(c.entry), key, c, h.End-1, out)
 			countFiring(c.entry)
 			h.due = h.End
