@@ -39,6 +39,17 @@ func TestFieldCase25(t *testing.T) {
 	}
 }
 
+func TestValid(t *testing.T) {
+	for v, want := range map[pipeline.Value]bool{
+		{}: false, pipeline.IntValue(0): true, pipeline.IntValue(-1): false, pipeline.UintValue(1 << 63): true, pipeline.FloatValue(-0.5): false,
+		pipeline.FloatValue(0.5): true, pipeline.StringValue("7"): false, pipeline.BoolValue(true): false,
+	} {
+		if counter.Valid(v) != want {
+			t.Errorf("%+v: valid is %v", v, !want)
+		}
+	}
+}
+
 // TestStepsOfIntegersAreExact up to 2^64, and never negative.
 func TestStepsOfIntegersAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

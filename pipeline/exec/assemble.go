@@ -252,7 +252,7 @@ func (p *Pipeline) restore() error {
 			if err := s.restored(); err != nil {
 				return err
 			}
-			reached = max(reached, s.clock.reached(s.plan.Idle, s.plan.Time))
+			reached = max(reached, s.clock.moved)
 		}
 	}
 	for _, t := range p.tasks {

@@ -7,6 +7,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 // decodeLane reads entries of one source: everything about a record that no other record has a say in. Each lane has decoders and caches
@@ -114,9 +115,9 @@ func (s *decodeLane) read(e *pipeline.Entry) reading {
 	return reading{slots: slots, time: at}
 }
 
-func (s *decodeLane) decoder(topic []byte) codec.Decoder {
+func (s *decodeLane) decoder(name []byte) codec.Decoder {
 	for i := range s.decoders {
-		if d := &s.decoders[i]; d.filter == "" || plan.MatchFilter(d.filter, topic) {
+		if d := &s.decoders[i]; d.filter == "" || topic.Match(d.filter, name) {
 			return d.decoder
 		}
 	}

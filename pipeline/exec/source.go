@@ -43,11 +43,12 @@ type sourceClock struct {
 	timeMax     int64 // ms, of accepted records
 	lastElapsed int64 // ns, stamp of the last record (or of the first tick when there was none yet)
 	watermark   int64
+	moved       int64 // ns, stamp at which any of it last changed; the checkpoint was made then or later
 }
 
 func newSource(p *plan.Source) *source {
 	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1)}
-	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1}
+	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1, moved: -1}
 	s.lanes = []*decodeLane{newDecodeLane(p, s.out)}
 	return s
 }
@@ -116,13 +117,17 @@ func (c *sourceClock) tick(idle *plan.Idle, time *plan.Time, elapsed int64) (pip
 	if c.started && time != nil {
 		c.watermark = max(c.watermark, c.timeMax-time.OutOfOrdernessMs+(elapsed-c.lastElapsed)/1e6)
 	}
-	return pipeline.Mark{Phase: pipeline.Idle, Idle: true, Watermark: c.watermark}, c.watermark != before || !was
+	moved := c.watermark != before || !was
+	if moved {
+		c.moved = elapsed
+	}
+	return pipeline.Mark{Phase: pipeline.Idle, Idle: true, Watermark: c.watermark}, moved
 }
 
 // record moves the watermark behind an accepted record: pure.
 func (c *sourceClock) record(time *plan.Time, elapsed, at int64) (pipeline.Mark, bool) {
 	before, was := c.watermark, c.idle
-	c.idle, c.lastElapsed = false, elapsed
+	c.idle, c.lastElapsed, c.moved = false, elapsed, elapsed
 	if time != nil && at != pipeline.NoTime {
 		if !c.started || at > c.timeMax {
 			c.timeMax = at
@@ -188,8 +193,11 @@ func eventTime(t *plan.Time, stamp pipeline.Stamp, slots []pipeline.Value) (ms i
 	return ms, ""
 }
 
-// sourceStateBytes is the size of the source's state: see FORMAT.md.
-const sourceStateBytes = 1 + 1 + 3*8 + 5*8
+// sourceStateBytes is the size of the source's state, sourceStateBytesOld that of one without the last field: see FORMAT.md.
+const (
+	sourceStateBytesOld = 1 + 1 + 3*8 + 5*8
+	sourceStateBytes    = sourceStateBytesOld + 8
+)
 
 func (s *source) spec() state.Spec {
 	return state.Spec{Name: "source", Kind: state.Value, Type: "exec.source", Version: 1}
@@ -205,7 +213,7 @@ func (s *source) save() error {
 		b[1] = 1
 	}
 	for i, v := range []uint64{uint64(s.clock.timeMax), uint64(s.clock.lastElapsed), uint64(s.clock.watermark),
-		s.counts.Received, s.counts.Tombstones, s.counts.Dead, s.counts.Rows, s.counts.Stubs} {
+		s.counts.Received, s.counts.Tombstones, s.counts.Dead, s.counts.Rows, s.counts.Stubs, uint64(s.clock.moved)} {
 		binary.LittleEndian.PutUint64(b[2+8*i:], v)
 	}
 	if string(b[:]) == string(s.saved) {
@@ -222,28 +230,18 @@ func (s *source) restored() error {
 	if !ok {
 		return nil
 	}
-	if len(b) != sourceStateBytes {
+	if len(b) != sourceStateBytes && len(b) != sourceStateBytesOld {
 		return fmt.Errorf("%w: source %s has %d bytes of state, want %d", ErrState, s.plan.Name, len(b), sourceStateBytes)
 	}
 	s.saved = append(s.saved[:0], b...)
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[2+8*i:]) }
 	s.clock = sourceClock{started: b[0] == 1, idle: b[1] == 1, timeMax: int64(at(0)), lastElapsed: int64(at(1)), watermark: int64(at(2))}
+	if s.clock.moved = s.clock.lastElapsed; len(b) == sourceStateBytes {
+		s.clock.moved = int64(at(8))
+	}
 	s.counts = SourceCounters{Received: at(3), Tombstones: at(4), Dead: at(5), Rows: at(6), Stubs: at(7)}
 	s.resumed = true
 	return nil
-}
-
-// reached is the elapsed time to which the clock is known to have gone: the stamp of the last record; when the source is idle, the time that
-// makes it so, and what its watermark went on by.
-func (c *sourceClock) reached(idle *plan.Idle, time *plan.Time) int64 {
-	if !c.idle || idle == nil {
-		return c.lastElapsed
-	}
-	at := c.lastElapsed + idle.AfterNs
-	if c.started && time != nil && c.watermark != pipeline.MaxWatermark {
-		at = max(at, c.lastElapsed+(c.watermark-(c.timeMax-time.OutOfOrdernessMs))*1e6)
-	}
-	return at
 }
 
 // nextIdle is the elapsed time at which the idle rule next moves the watermark to eventTime, NoDeadline if never.

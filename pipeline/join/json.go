@@ -13,92 +13,108 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
+// jsonFile is a file while it is read.
+type jsonFile struct {
+	data []byte
+	d    *json.Decoder
+	t    *Table
+	rows []map[string]pipeline.Value
+}
+
+// at is an error at a byte of the file.
+func (f *jsonFile) at(offset int64, msg string, args ...any) error {
+	before := f.data[:min(int(offset), len(f.data))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+	return &TableError{Line: line, Column: column, Msg: fmt.Sprintf(msg, args...)}
+}
+
 // parseJSON reads an array of objects. A member that an object lacks is null there; objects and arrays within are kept as JSON.
 func (t *Table) parseJSON(data []byte) error {
-	at := func(offset int64, msg string, args ...any) error {
-		before := data[:min(int(offset), len(data))]
-		line := bytes.Count(before, []byte("\n")) + 1
-		column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
-		return &TableError{Line: line, Column: column, Msg: fmt.Sprintf(msg, args...)}
-	}
-	if !utf8.Valid(data) {
-		return at(0, "the file is not UTF-8")
-	}
-	var whole json.RawMessage
-	if err := json.Unmarshal(data, &whole); err != nil {
-		var syntax *json.SyntaxError
-		if !errors.As(err, &syntax) {
-			return at(0, "%s", err)
-		}
-		if syntax.Offset >= int64(len(data)) && strings.Contains(err.Error(), "unexpected end") {
-			return at(int64(len(data)), "the file ends too early")
-		}
-		return at(syntax.Offset-1, "%s", err)
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	wrong := func(err error) error { return at(d.InputOffset(), "%s", err) }
-	open, err := d.Token()
-	if err != nil {
-		return wrong(err)
-	}
-	if open != json.Delim('[') {
-		return at(0, "the file is not an array of objects")
-	}
-	var rows []map[string]pipeline.Value
-	line, counted := 1, int64(0) // of the row; up to which byte
-	for d.More() {
-		begin := skipSpace(data, d.InputOffset())
-		line += bytes.Count(data[counted:begin], []byte("\n"))
-		counted = begin
-		if token, err := d.Token(); err != nil {
-			return wrong(err)
-		} else if token != json.Delim('{') {
-			return at(begin, "row %d is no object", len(rows)+1)
-		}
-		row := map[string]pipeline.Value{}
-		for d.More() {
-			place := skipSpace(data, d.InputOffset())
-			name, err := d.Token()
-			if err != nil {
-				return wrong(err)
-			}
-			var raw json.RawMessage
-			if err := d.Decode(&raw); err != nil {
-				return wrong(err)
-			}
-			key := name.(string) // a member's name is one, or Token fails
-			if _, twice := row[key]; twice {
-				return at(place, "%q stands twice in one object", key)
-			}
-			if !slices.Contains(t.Columns, key) {
-				t.Columns = append(t.Columns, key)
-				if err := size(0, len(t.Columns)); err != nil {
-					return err
-				}
-			}
-			if row[key], err = member(raw); err != nil {
-				return at(place, "%q: %s", key, err)
-			}
-		}
-		if _, err := d.Token(); err != nil {
-			return wrong(err)
-		}
-		rows, t.lines = append(rows, row), append(t.lines, line)
-	}
-	if _, err := d.Token(); err != nil {
-		return wrong(err)
-	}
-	if err := size(len(rows), len(t.Columns)); err != nil {
+	f := &jsonFile{data: data, d: json.NewDecoder(bytes.NewReader(data)), t: t}
+	if err := f.wellFormed(); err != nil {
 		return err
 	}
-	for _, row := range rows {
+	f.d.UseNumber()
+	if open, err := f.d.Token(); err != nil || open != json.Delim('[') {
+		return f.at(0, "the file is not an array of objects")
+	}
+	line, counted := 1, int64(0) // of the row; up to which byte
+	for f.d.More() {
+		begin := skipSpace(data, f.d.InputOffset())
+		line += bytes.Count(data[counted:begin], []byte("\n"))
+		counted = begin
+		if err := f.row(begin); err != nil {
+			return err
+		}
+		t.lines = append(t.lines, line)
+	}
+	if err := size(len(f.rows), len(t.Columns)); err != nil {
+		return err
+	}
+	for _, row := range f.rows {
 		cells := make([]pipeline.Value, len(t.Columns))
 		for c, name := range t.Columns {
 			cells[c] = row[name]
 		}
 		t.cells = append(t.cells, cells)
 	}
+	return nil
+}
+
+// wellFormed finds what is no JSON, wherever it stands.
+func (f *jsonFile) wellFormed() error {
+	if !utf8.Valid(f.data) {
+		return f.at(0, "the file is not UTF-8")
+	}
+	var whole json.RawMessage
+	err := json.Unmarshal(f.data, &whole)
+	var syntax *json.SyntaxError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &syntax):
+		return f.at(0, "%s", err)
+	case syntax.Offset >= int64(len(f.data)) && strings.Contains(err.Error(), "unexpected end"):
+		return f.at(int64(len(f.data)), "the file ends too early")
+	}
+	return f.at(syntax.Offset-1, "%s", err)
+}
+
+// row reads the object that begins at a byte.
+func (f *jsonFile) row(begin int64) error {
+	if token, err := f.d.Token(); err != nil || token != json.Delim('{') {
+		return f.at(begin, "row %d is no object", len(f.rows)+1)
+	}
+	row := map[string]pipeline.Value{}
+	for f.d.More() {
+		place := skipSpace(f.data, f.d.InputOffset())
+		name, err := f.d.Token()
+		if err != nil {
+			return f.at(place, "%s", err)
+		}
+		var raw json.RawMessage
+		if err := f.d.Decode(&raw); err != nil {
+			return f.at(place, "%s", err)
+		}
+		key := name.(string) // a member's name is one, or Token fails
+		if _, twice := row[key]; twice {
+			return f.at(place, "%q stands twice in one object", key)
+		}
+		if !slices.Contains(f.t.Columns, key) {
+			f.t.Columns = append(f.t.Columns, key)
+			if err := size(0, len(f.t.Columns)); err != nil {
+				return err
+			}
+		}
+		if row[key], err = member(raw); err != nil {
+			return f.at(place, "%q: %s", key, err)
+		}
+	}
+	if _, err := f.d.Token(); err != nil {
+		return f.at(begin, "%s", err)
+	}
+	f.rows = append(f.rows, row)
 	return nil
 }
 

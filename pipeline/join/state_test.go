@@ -94,6 +94,7 @@ func TestConfigsAreValidated(t *testing.T) {
 		"full latest":         join.LatestConfig{Sides: sides(), Output: output(false), Type: join.Full},
 		"no size":             windowed(join.Windows{}),
 		"offset over slide":   windowed(join.Windows{SizeMs: 10, SlideMs: 5, OffsetMs: 5}),
+		"too many windows":    windowed(join.Windows{SizeMs: 1 << 40, SlideMs: 1}),
 		"session with size":   windowed(join.Windows{GapMs: 5, SizeMs: 5}),
 		"negative max_keys":   join.WindowedConfig{Sides: sides(), Output: output(true), Windows: good, MaxKeys: -1},
 		"lookup without file": join.LookupConfig{Key: []int{0}},

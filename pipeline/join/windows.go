@@ -14,6 +14,9 @@ type Windows struct {
 	Touching                  bool
 }
 
+// windowsMax bounds in how many windows a row can be: each that is over gets it as late.
+const windowsMax = 100_000
+
 func (w Windows) validate() error {
 	switch {
 	case w.GapMs < 0 || w.GapMs > spanMax:
@@ -24,6 +27,8 @@ func (w Windows) validate() error {
 		return nil
 	case w.SizeMs <= 0 || w.SizeMs > spanMax || w.SlideMs <= 0 || w.SlideMs > spanMax:
 		return fmt.Errorf("%w: window size is %d ms, slide %d, want 1 to %d", ErrConfig, w.SizeMs, w.SlideMs, int64(spanMax))
+	case w.SizeMs/w.SlideMs > windowsMax:
+		return fmt.Errorf("%w: a row would be in %d windows of %d ms every %d ms, want at most %d", ErrConfig, w.SizeMs/w.SlideMs, w.SizeMs, w.SlideMs, windowsMax)
 	case w.OffsetMs <= -w.SlideMs || w.OffsetMs >= w.SlideMs:
 		return fmt.Errorf("%w: offset is %d ms, want less than the slide of %d ms", ErrConfig, w.OffsetMs, w.SlideMs)
 	}

@@ -144,7 +144,7 @@ func (c *Counter) wrong(v pipeline.Value) string {
 		return v.Str
 	case !v.IsNumber():
 		return "found a " + v.Kind.String()
-	case v.Kind == pipeline.Int && v.Int() < 0, v.Kind == pipeline.Float && v.Float() < 0:
+	case !counter.Valid(v):
 		return "a counter is never negative"
 	case c.c.WrapLast == 0:
 		return ""

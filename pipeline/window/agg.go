@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/counter"
 	"github.com/weirstream/weir/pipeline/expr"
 )
 
@@ -176,7 +177,7 @@ func (k AggKind) refuses(v *pipeline.Value) string {
 		return v.Str
 	case !v.IsNumber():
 		return "found a " + v.Kind.String() + ", want a number"
-	case k.family() == familyCounter && negative(*v):
+	case k.family() == familyCounter && !counter.Valid(*v):
 		return "found a negative number, a counter is 0 or more"
 	}
 	return ""
@@ -307,10 +308,6 @@ func (s *accumulators) result(i int, c cell, out *pipeline.Out) pipeline.Value {
 func (s *accumulators) subkey(i int) []byte {
 	s.sub[0] = byte(i)
 	return s.sub[:]
-}
-
-func negative(v pipeline.Value) bool {
-	return v.Kind == pipeline.Int && v.Int() < 0 || v.Kind == pipeline.Float && v.Float() < 0
 }
 
 // number is a numeric value as a float64, rounded to nearest beyond 2^53.

@@ -15,7 +15,7 @@ import (
 	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/replay"
-	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 const (
@@ -110,7 +110,7 @@ func replayOnce(t *testing.T, a answer, batchRows int) (map[string][]byte, repla
 	defer in.Close()
 	var routes []replay.Route
 	for _, s := range p.Graph.Sources {
-		routes = append(routes, replay.Route{Source: s.Name, Match: func(topic []byte) bool { return plan.MatchFilter(s.Filter, topic) }})
+		routes = append(routes, replay.Route{Source: s.Name, Match: func(name []byte) bool { return topic.Match(s.Filter, name) }})
 	}
 	var out, dead bytes.Buffer
 	counts, err := replay.Run(t.Context(), replay.Options{

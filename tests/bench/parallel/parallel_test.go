@@ -21,6 +21,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 const (
@@ -109,7 +110,7 @@ func engine(t *testing.T, entries []pipeline.Entry, n int) {
 // whole runs them as weir replay does, from JSON lines.
 func whole(t *testing.T, recording []byte, n int) {
 	g := graph(t, n)
-	match := func(topic []byte) bool { return plan.MatchFilter(g.Sources[0].Filter, topic) }
+	match := func(name []byte) bool { return topic.Match(g.Sources[0].Filter, name) }
 	_, err := replay.Run(t.Context(), replay.Options{
 		Graph: g, Routes: []replay.Route{{Source: g.Sources[0].Name, Match: match}}, Input: bytes.NewReader(recording), Out: io.Discard,
 	})

@@ -1,12 +1,10 @@
-package plan
+package topic
 
 import (
 	"encoding/json"
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestCase09_Filters(t *testing.T) {
@@ -25,28 +23,25 @@ func TestCase09_Filters(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	for _, m := range want.Match {
-		if err := ValidateFilter(m.Filter); err != nil {
+		if err := Validate(m.Filter); err != nil {
 			t.Errorf("%q: %v", m.Filter, err)
 		}
-		if got := MatchFilter(m.Filter, []byte(m.Topic)); got != m.Matches {
+		if got := Match(m.Filter, []byte(m.Topic)); got != m.Matches {
 			t.Errorf("%q %q: %v", m.Filter, m.Topic, got)
 		}
 	}
 	for _, filter := range want.Bad {
-		if err := ValidateFilter(filter); err == nil {
+		if err := Validate(filter); err == nil {
 			t.Errorf("%q: accepted", filter)
-		}
-		if _, _, err := ParseTopic(filter); err == nil {
-			t.Errorf("%q: accepted as a topic", filter)
 		}
 	}
 }
 
-func TestMatchFilterAllocatesNothing(t *testing.T) {
+func TestMatchAllocatesNothing(t *testing.T) {
 	topic := []byte("site/17/dev/23/telemetry")
 	if n := testing.AllocsPerRun(100, func() {
 		for _, filter := range []string{"site/+/dev/+/telemetry", "#", "site/#", "a/b", "$share/g/site/+/dev/#"} {
-			MatchFilter(filter, topic)
+			Match(filter, topic)
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -66,46 +61,45 @@ func matchLevels(filter, topic []string) bool {
 	return len(filter) == len(topic)
 }
 
-func FuzzMatchFilter(f *testing.F) {
+func FuzzMatch(f *testing.F) {
 	f.Add("a/+/#", "a/b/c")
 	f.Add("#", "$SYS/x")
 	f.Add("+/+", "/")
 	f.Fuzz(func(t *testing.T, filter, topic string) {
-		if ValidateFilter(filter) != nil || topic == "" || strings.HasPrefix(filter, "$share/") {
+		if Validate(filter) != nil || topic == "" || strings.HasPrefix(filter, "$share/") {
 			return
 		}
 		want := matchLevels(strings.Split(filter, "/"), strings.Split(topic, "/"))
 		if topic[0] == '$' && filter[0] != '$' {
 			want = false
 		}
-		if got := MatchFilter(filter, []byte(topic)); got != want {
+		if got := Match(filter, []byte(topic)); got != want {
 			t.Fatalf("%q %q: %v, want %v", filter, topic, got, want)
 		}
 	})
 }
 
-func TestParseTopic(t *testing.T) {
+func TestOverlap(t *testing.T) {
 	for _, c := range []struct {
-		text, filter string
-		captures     []LevelCapture
+		a, b string
+		want bool
 	}{
-		{"a/b", "a/b", nil},
-		{"site/{site}/dev/{device}/#", "site/+/dev/+/#", []LevelCapture{{"site", 1, 5}, {"device", 3, 16}}},
-		{"$share/g/{a}/x", "$share/g/+/x", []LevelCapture{{"a", 0, 9}}},
-		{"{a}", "+", []LevelCapture{{"a", 0, 0}}},
-		{"/{a}/", "/+/", []LevelCapture{{"a", 1, 1}}},
+		{"a/#", "a", true}, {"a/+", "a/b", true}, {"a/+", "b/+", false}, {"#", "$SYS/#", false}, {"+/b", "a/+", true},
+		{"a/b/#", "a/+", true}, {"a/b/c/#", "a/+", false}, {"a/+/#", "a/b", true}, {"$share/g/a/#", "a/1", true}, {"a", "a/b", false}, {"$SYS/#", "$SYS/a", true},
 	} {
-		filter, captures, err := ParseTopic(c.text)
-		if err != nil || filter != c.filter {
-			t.Errorf("%q: %q, %v", c.text, filter, err)
-		}
-		if diff := cmp.Diff(c.captures, captures); diff != "" {
-			t.Errorf("%q: %s", c.text, diff)
+		if Overlap(c.a, c.b) != c.want || Overlap(c.b, c.a) != c.want {
+			t.Errorf("Overlap(%q, %q) is not %v", c.a, c.b, c.want)
 		}
 	}
-	for _, text := range []string{"{a}/{a}", "x{a}", "{a", "a}", "{}", "{1}", "{a}/#/b", "{$a}"} {
-		if _, _, err := ParseTopic(text); err == nil {
-			t.Errorf("%q: accepted", text)
+}
+
+func TestFault(t *testing.T) {
+	for topic, fine := range map[string]bool{
+		"werk/ölpumpe/größe/温度/😀": true, "ob/\x0e/x": true, "/": true, "a b": true,
+		"": false, "ob/\xff\xfe/prop": false, "ob/a\x00b": false, "ob/\xed\xa0\x80/x": false, "a/+": false, "#": false,
+	} {
+		if (Fault([]byte(topic)) == "") != fine {
+			t.Errorf("%q: %q", topic, Fault([]byte(topic)))
 		}
 	}
 }
