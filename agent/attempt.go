@@ -41,6 +41,8 @@ type attempt struct {
 	progress    progress
 	fallbacks   []snapshot.Fallback
 	skip        []exec.Poison // records that steps go on without
+	steps       []*plan.StepSpec
+	stale       []string // lookup files that changed since the checkpoint; it goes on with their earlier content
 }
 
 // finalCheckpointWait bounds the last checkpoint of a graceful stop: systemd's TimeoutStopSec is 90 s by default.
@@ -81,6 +83,9 @@ func (a *attempt) open(ctx context.Context) error {
 	}
 	restored, err := a.restore(ctx, lost)
 	if err != nil {
+		return err
+	}
+	if err := a.keepLookups(a.steps); err != nil {
 		return err
 	}
 	marks, source := a.startMarks(restored)
@@ -143,7 +148,16 @@ func (a *attempt) accept(m *snapshot.Manifest) error {
 	if m.PlanHash == a.graph.Hash {
 		return nil
 	}
-	return fmt.Errorf("%w: the pipeline's plan differs from the one that made checkpoint %d; undo the change, or give the pipeline a new name to start empty", errFinal, m.ID)
+	if graph, steps, changed := a.earlierLookups(m); graph != nil {
+		a.graph, a.steps, a.stale = graph, steps, changed
+		a.log.Warn("lookup files changed; the pipeline goes on with the content that its checkpoint was made with", "files", changed, "checkpoint", m.ID)
+		return nil
+	}
+	files := a.lookupFiles()
+	if files != "" {
+		files = " (the content of " + files + " is part of it)"
+	}
+	return fmt.Errorf("%w: the pipeline's plan%s differs from the one that made checkpoint %d; undo the change, or give the pipeline a new name to start empty", errFinal, files, m.ID)
 }
 
 func (a *attempt) whole(ranges []snapshot.OutboxRange) error {
@@ -186,7 +200,12 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 	}
 	return exec.New(exec.Options{
 		Graph: a.graph, Tables: tables, Restore: source, Start: start, Generation: a.generation,
-		Read: func(after pipeline.Position) (pipeline.BlockReader, error) { return a.agent.journal.Reader(after + 1) },
+		Read: func(after pipeline.Position) (pipeline.BlockReader, error) {
+			if a.spec.AtLeastOnce { // sealer keeps checkpoints behind the sync
+				return a.agent.journal.EagerReader(after + 1)
+			}
+			return a.agent.journal.Reader(after + 1)
+		},
 		Sink: a.openSink,
 		Deliver: func(s pipeline.TaskSnapshot) {
 			a.coordinator.Deliver(s)
@@ -205,7 +224,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 			Pipeline: a.id, PlanHash: a.graph.Hash, Generation: a.generation, Behaviours: behaviours(a.graph),
 			Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		},
-		Store: a.store, Engine: a.engine, Outbox: sealer{a.outbox}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
+		Store: a.store, Engine: a.engine, Outbox: sealer{Outbox: a.outbox, journal: a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
 		Current: r.Manifest, Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
 	})
 	if err != nil {
@@ -249,18 +268,6 @@ func behaviours(g *plan.Graph) (list []snapshot.Behaviour) {
 		list = append(list, snapshot.Behaviour{UID: s.UID, Version: uint64(s.Behaviour)})
 	}
 	return list
-}
-
-// sealer gives the coordinator the outbox in its own terms.
-type sealer struct{ *outbox.Outbox }
-
-func (s sealer) Seal(ctx context.Context, b pipeline.Barrier) ([]snapshot.OutboxRange, error) {
-	ranges, err := s.Outbox.Seal(ctx, b)
-	list := make([]snapshot.OutboxRange, len(ranges))
-	for i, r := range ranges {
-		list[i] = snapshot.OutboxRange{UID: r.UID, Generation: r.Generation, Confirmed: r.Confirmed, Last: r.Last, Chain: r.ChainConfirmed}
-	}
-	return list, err
 }
 
 // finalCheckpoint makes a last checkpoint, so that the next start replays nothing. Failing is harmless: then it replays.

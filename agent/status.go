@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
@@ -72,13 +73,20 @@ func (a *Agent) lagLimit(name string) int64 {
 
 // fill adds what a running attempt knows.
 func (a *attempt) fill(p *api.PipelineStatus) {
-	p.Position = uint64(a.engine.Handled())
+	p.Position, p.StaleLookups = uint64(a.engine.Handled()), a.stale
 	m := a.coordinator.Metrics()
 	p.Checkpoint = api.CheckpointStatus{
 		ID: m.LastID, Position: uint64(m.LastPosition), AgeSeconds: m.LastGoodAge(time.Now()).Seconds(), Bytes: int64(m.LastBytes),
 		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow),
 	}
 	p.Large = a.stateStatus()
+	for _, t := range a.engine.Status() {
+		task := api.TaskStatus{Name: t.Name, Position: uint64(t.Handled)}
+		for _, r := range t.Regions {
+			task.Regions = append(task.Regions, api.RegionStatus(r))
+		}
+		p.Tasks = append(p.Tasks, task)
+	}
 	ledger := a.engine.Ledger()
 	for _, s := range ledger.Sources {
 		p.Sources = append(p.Sources, api.SourceLedger{
@@ -124,6 +132,10 @@ func problems(s *api.Status) (list []string) {
 		}
 		if p.LagLimit > 0 && p.LagBytes > p.LagLimit {
 			list = append(list, fmt.Sprintf("pipeline %s lags about %d journal bytes, lag_limit is %d; see which of its sinks or steps is slow", p.Name, p.LagBytes, p.LagLimit))
+		}
+		if len(p.StaleLookups) > 0 {
+			list = append(list, fmt.Sprintf("pipeline %s goes on with the earlier content of %s: the content is part of its plan, and its checkpoints were made with it; a pipeline of a new name takes the new one",
+				p.Name, strings.Join(p.StaleLookups, ", ")))
 		}
 		if p.Checkpoint.InARow > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))

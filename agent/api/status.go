@@ -61,9 +61,12 @@ type PipelineStatus struct {
 	LagLimit   int64            `json:"lag_limit,omitempty"` // lag_limit of the config; 0: none
 	Checkpoint CheckpointStatus `json:"checkpoint"`
 	Large      *StateStatus     `json:"large_state,omitempty"` // with the backend pebble
+	Tasks      []TaskStatus     `json:"tasks"`
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`
 	Sinks      []SinkLedger     `json:"sinks"`
+	// StaleLookups are lookup files that changed since the pipeline's checkpoints began: it goes on with their earlier content.
+	StaleLookups []string `json:"stale_lookups,omitempty"`
 	// Balanced tells that the ledger's sums match (see docs/ledger.md); Imbalance says where they do not.
 	Balanced  bool   `json:"balanced"`
 	Imbalance string `json:"imbalance,omitempty"`
@@ -87,6 +90,20 @@ type StateStatus struct {
 	Disk    uint64 `json:"disk_bytes"`
 	Written uint64 `json:"written_bytes_total"` // to the page cache: what is removed soon never reaches the flash
 	Memory  uint64 `json:"memory_bytes"`        // memtables and block cache
+}
+
+// TaskStatus is how far a task of a pipeline is, and what of it runs in instances.
+type TaskStatus struct {
+	Name     string         `json:"name"`
+	Position uint64         `json:"position"`
+	Regions  []RegionStatus `json:"regions,omitempty"`
+}
+
+// RegionStatus is a set of keyed steps that run in instances. Rows is what each instance has taken since the pipeline started: uneven
+// numbers are skewed keys.
+type RegionStatus struct {
+	Steps []string `json:"steps"`
+	Rows  []uint64 `json:"rows"`
 }
 
 // SourceLedger: received = rows + tombstones + dead.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 var sourceObject = &object[Source]{what: "a source", list: []*setting{
@@ -53,7 +54,7 @@ type decodeKind struct{}
 
 var decodeObject = &object[plan.DecodeSpec]{what: "a decoder", list: []*setting{
 	set("topic", textKind{what: "a topic filter", check: func(s string) string {
-		if err := plan.ValidateFilter(s); err != nil {
+		if err := topic.Validate(s); err != nil {
 			return err.Error()
 		}
 		return ""

@@ -33,6 +33,9 @@ func (p *Pipeline) assemble() ([]chan<- envelope, error) {
 	order := stepOrder(g)
 	for ti := range g.Tasks {
 		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver}
+		if p.instances > 1 {
+			t.pool = newPool(p.instances)
+		}
 		p.tasks = append(p.tasks, t)
 		a.imported = append(a.imported, map[plan.Ref]*edge{})
 		if err := a.fill(ti, t); err != nil {
@@ -67,23 +70,24 @@ func (a *assembly) fill(ti int, t *task) error {
 	spec := a.graph.Tasks[ti]
 	for _, i := range spec.Sources {
 		s := newSource(a.graph.Sources[i])
+		s.divide(t.pool, a.p.instances)
 		s.table = state.New(s.spec())
 		t.sources = append(t.sources, s)
 		a.sources[i] = place{task: ti, port: func(int) *edge { return &s.output }}
 	}
+	regions := a.regions(spec)
 	for _, i := range spec.Steps {
-		g := a.graph.Steps[i]
-		s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
-		s.newTable = a.p.options.Tables
-		s.skips = skipsOf(a.p.options.Skip, g.UID)
-		if err := s.open(); err != nil {
+		r, inside := regions[i]
+		if inside && r.Steps[0] != i {
+			continue // made with the first
+		}
+		make := a.step
+		if inside {
+			make = func(ti int, t *task, _ int) error { return a.region(ti, t, r) }
+		}
+		if err := make(ti, t, i); err != nil {
 			return err
 		}
-		for n, ref := range g.Inputs {
-			s.inputs[n] = a.edge(ti, ref)
-		}
-		t.steps = append(t.steps, s)
-		a.steps[i] = place{task: ti, port: func(port int) *edge { return &s.outputs[port] }}
 	}
 	for _, i := range spec.Sinks {
 		g := a.graph.Sinks[i]
@@ -93,9 +97,75 @@ func (a *assembly) fill(ti int, t *task) error {
 		}
 		t.sinks = append(t.sinks, &sink{
 			uid: g.UID, columns: g.Columns, whole: g.Whole, input: a.edge(ti, g.From), target: target,
-			mark: pipeline.SinkMark{UID: g.UID, Generation: a.p.options.Generation},
+			mark: pipeline.SinkMark{UID: g.UID, Generation: a.p.options.Generation}, pool: t.pool, lanes: make([]encodeLane, a.p.instances),
 		})
 	}
+	return nil
+}
+
+// regions tells which steps of a task run in instances.
+func (a *assembly) regions(t plan.Task) map[int]*plan.Region {
+	of := map[int]*plan.Region{}
+	for n := range t.Regions {
+		for _, i := range t.Regions[n].Steps {
+			if a.p.instances > 1 {
+				of[i] = &t.Regions[n]
+			}
+		}
+	}
+	return of
+}
+
+// made makes a step, or one instance of it, with what the options say of it.
+func (a *assembly) made(g *plan.Step, inputs int) *step {
+	s := newStep(g.UID, g.New(), inputs, g.Ports)
+	s.skips, s.newTable = skipsOf(a.p.options.Skip, g.UID), a.p.options.Tables
+	return s
+}
+
+func (a *assembly) step(ti int, t *task, i int) error {
+	g := a.graph.Steps[i]
+	s := a.made(g, len(g.Inputs))
+	if s.merge != nil {
+		s.merge.without(g.Clockless)
+	}
+	if err := s.open(); err != nil {
+		return err
+	}
+	for n, ref := range g.Inputs {
+		s.inputs[n] = a.edge(ti, ref)
+	}
+	t.units = append(t.units, s)
+	a.steps[i] = place{task: ti, port: func(port int) *edge { return &s.outputs[port] }}
+	return nil
+}
+
+// region makes the steps of a region. What they make is gathered where somebody outside asks for it.
+func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
+	r := newRegion(a.p.instances, t.pool, spec.Key)
+	if r.merge != nil {
+		r.merge.without(spec.Clockless)
+	}
+	r.fault = a.p.options.fault
+	for n, ref := range spec.Inputs {
+		r.inputs[n] = a.edge(ti, ref)
+	}
+	groups := map[int]*group{}
+	for level, i := range spec.Steps {
+		of := a.graph.Steps[i]
+		g, err := newGroup(of, level+1, r, func() *step { return a.made(of, 1) })
+		if err != nil {
+			return err
+		}
+		before := groups[of.Inputs[0].Step]
+		if of.Inputs[0].Step < 0 {
+			before = nil
+		}
+		r.add(g, before, of.Inputs[0].Port)
+		groups[i] = g
+		a.steps[i] = place{task: ti, port: func(port int) *edge { return r.output(g, port) }}
+	}
+	t.units = append(t.units, r)
 	return nil
 }
 
@@ -174,19 +244,23 @@ func (p *Pipeline) restore() error {
 			marks[m.UID] = m
 		}
 	}
+	reached := int64(-1)
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
 			if from != nil {
-				if err := loadTable(from, "$source/"+s.plan.Name, s.table); err != nil {
+				if err := loadTable(from, "$source/"+s.plan.Name, s.table.Spec(), s.table.Load); err != nil {
 					return err
 				}
 			}
 			if err := s.restored(); err != nil {
 				return err
 			}
+			reached = max(reached, s.clock.moved)
 		}
-		for _, s := range t.steps {
-			if err := s.restore(from); err != nil {
+	}
+	for _, t := range p.tasks {
+		for _, u := range t.units {
+			if err := u.restore(from, reached); err != nil {
 				return err
 			}
 		}

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -16,13 +15,14 @@ import (
 // Its task's goroutine owns it. What it keeps over restarts is in one table.
 type source struct {
 	plan     *plan.Source
-	decoders []topicDecoder
+	lanes    []*decodeLane // the first decodes alone when there is little to do
+	pool     *pool
+	readings []reading // of the batch's entries, when all lanes decode
 	out      *pipeline.Out
 	output   edge
 	clock    sourceClock
 	table    *state.Table
 	counts   SourceCounters
-	topics   map[string]topicText
 	resumed  bool // the first batch after a restore repeats the watermark
 	saved    []byte
 }
@@ -43,28 +43,23 @@ type sourceClock struct {
 	timeMax     int64 // ms, of accepted records
 	lastElapsed int64 // ns, stamp of the last record (or of the first tick when there was none yet)
 	watermark   int64
-}
-
-// topicCacheMax bounds the cache of captured topic levels: topics are chosen by whoever can publish.
-const topicCacheMax = 4096
-
-type topicDecoder struct {
-	filter  string // "" matches every topic
-	decoder codec.Decoder
+	moved       int64 // ns, stamp at which any of it last changed; the checkpoint was made then or later
 }
 
 func newSource(p *plan.Source) *source {
-	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1), topics: map[string]topicText{}}
-	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1}
-	for _, d := range p.Decoders {
-		s.decoders = append(s.decoders, topicDecoder{filter: d.Topic, decoder: d.New()})
-	}
+	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1)}
+	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1, moved: -1}
+	s.lanes = []*decodeLane{newDecodeLane(p, s.out)}
 	return s
 }
 
-// run makes the rows and marks of one batch.
-func (s *source) run(in *Input) {
+// run makes the rows and marks of one batch. Decoding may be divided; event time and watermark follow the order of the entries.
+func (s *source) run(in *Input) error {
 	s.out.Reset()
+	ahead, err := s.decodeAhead(in)
+	if err != nil {
+		return err
+	}
 	marks := s.output.marks[:0]
 	if s.resumed { // steps learn the watermark of the checkpoint before the first row, in a drain (which lies After First-1) too
 		s.resumed = false
@@ -79,7 +74,7 @@ func (s *source) run(in *Input) {
 		if e.Source != s.plan.Name || e.Kind != pipeline.EntryMessage && e.Kind != pipeline.EntryStub {
 			continue
 		}
-		if s.record(e) {
+		if s.record(e, i, ahead) {
 			if m, moved := s.clock.record(s.plan.Time, e.Stamp.Elapsed, s.lastTime()); moved {
 				m.Pos = e.Pos
 				marks = append(marks, m)
@@ -91,6 +86,7 @@ func (s *source) run(in *Input) {
 		marks = append(marks, pipeline.Mark{Pos: in.Last, Phase: pipeline.After, Watermark: pipeline.MaxWatermark})
 	}
 	s.output = edge{rows: s.out.Ports[0], marks: marks}
+	return nil
 }
 
 // lastTime is the event time of the row just emitted.
@@ -121,13 +117,17 @@ func (c *sourceClock) tick(idle *plan.Idle, time *plan.Time, elapsed int64) (pip
 	if c.started && time != nil {
 		c.watermark = max(c.watermark, c.timeMax-time.OutOfOrdernessMs+(elapsed-c.lastElapsed)/1e6)
 	}
-	return pipeline.Mark{Phase: pipeline.Idle, Idle: true, Watermark: c.watermark}, c.watermark != before || !was
+	moved := c.watermark != before || !was
+	if moved {
+		c.moved = elapsed
+	}
+	return pipeline.Mark{Phase: pipeline.Idle, Idle: true, Watermark: c.watermark}, moved
 }
 
 // record moves the watermark behind an accepted record: pure.
 func (c *sourceClock) record(time *plan.Time, elapsed, at int64) (pipeline.Mark, bool) {
 	before, was := c.watermark, c.idle
-	c.idle, c.lastElapsed = false, elapsed
+	c.idle, c.lastElapsed, c.moved = false, elapsed, elapsed
 	if time != nil && at != pipeline.NoTime {
 		if !c.started || at > c.timeMax {
 			c.timeMax = at
@@ -138,8 +138,8 @@ func (c *sourceClock) record(time *plan.Time, elapsed, at int64) (pipeline.Mark,
 	return pipeline.Mark{Phase: pipeline.After, Watermark: c.watermark}, c.watermark != before || was
 }
 
-// record turns an entry into a row, a tombstone or a dead letter; it tells whether a row came out.
-func (s *source) record(e *pipeline.Entry) bool {
+// record turns the i-th entry into a row, a tombstone or a dead letter; it tells whether a row came out. ahead: it was decoded already.
+func (s *source) record(e *pipeline.Entry, i int, ahead bool) bool {
 	s.counts.Received++
 	s.out.At = pipeline.At{Pos: e.Pos, Phase: pipeline.During}
 	if e.Kind == pipeline.EntryStub {
@@ -151,50 +151,24 @@ func (s *source) record(e *pipeline.Entry) bool {
 		s.counts.Tombstones++
 		return false
 	}
-	d := s.decoder(e.Topic)
-	if d == nil {
-		s.refuse("decoder", "no decoder is configured for this topic", e)
-		return false
+	var r reading
+	if ahead {
+		r = s.readings[i]
+	} else {
+		r = s.lanes[0].read(e)
 	}
-	slots := s.out.Slots(s.plan.Width)
-	if err := d.Decode(e.Payload, slots); err != nil {
-		s.refuse(decodeReason(err), err.Error(), e)
+	if r.refused != nil {
+		s.refuse(r.refused.reason, r.refused.detail, e)
 		return false
-	}
-	s.fillMeta(e, slots)
-	at, reason := eventTime(s.plan.Time, e.Stamp, slots)
-	if reason != "" {
-		s.refuse("time", reason, e)
-		return false
-	}
-	if s.plan.TimeSlot >= 0 && at != pipeline.NoTime {
-		slots[s.plan.TimeSlot] = pipeline.IntValue(at)
 	}
 	s.counts.Rows++
-	s.out.Emit(0, at, slots)
+	s.out.Emit(0, r.time, r.slots)
 	return true
 }
 
 func (s *source) refuse(reason, detail string, e *pipeline.Entry) {
 	s.counts.Dead++
 	s.out.RefuseRaw(reason, detail, string(e.Topic), e.Payload)
-}
-
-func decodeReason(err error) string {
-	var ce *codec.Error
-	if errors.As(err, &ce) {
-		return "decode"
-	}
-	return "decoder"
-}
-
-func (s *source) decoder(topic []byte) codec.Decoder {
-	for i := range s.decoders {
-		if d := &s.decoders[i]; d.filter == "" || plan.MatchFilter(d.filter, topic) {
-			return d.decoder
-		}
-	}
-	return nil
 }
 
 // eventTime reads and checks the event time: a bad stamp refuses the record and leaves the watermark alone.
@@ -219,8 +193,11 @@ func eventTime(t *plan.Time, stamp pipeline.Stamp, slots []pipeline.Value) (ms i
 	return ms, ""
 }
 
-// sourceStateBytes is the size of the source's state: see FORMAT.md.
-const sourceStateBytes = 1 + 1 + 3*8 + 5*8
+// sourceStateBytes is the size of the source's state, sourceStateBytesOld that of one without the last field: see FORMAT.md.
+const (
+	sourceStateBytesOld = 1 + 1 + 3*8 + 5*8
+	sourceStateBytes    = sourceStateBytesOld + 8
+)
 
 func (s *source) spec() state.Spec {
 	return state.Spec{Name: "source", Kind: state.Value, Type: "exec.source", Version: 1}
@@ -236,7 +213,7 @@ func (s *source) save() error {
 		b[1] = 1
 	}
 	for i, v := range []uint64{uint64(s.clock.timeMax), uint64(s.clock.lastElapsed), uint64(s.clock.watermark),
-		s.counts.Received, s.counts.Tombstones, s.counts.Dead, s.counts.Rows, s.counts.Stubs} {
+		s.counts.Received, s.counts.Tombstones, s.counts.Dead, s.counts.Rows, s.counts.Stubs, uint64(s.clock.moved)} {
 		binary.LittleEndian.PutUint64(b[2+8*i:], v)
 	}
 	if string(b[:]) == string(s.saved) {
@@ -253,12 +230,15 @@ func (s *source) restored() error {
 	if !ok {
 		return nil
 	}
-	if len(b) != sourceStateBytes {
+	if len(b) != sourceStateBytes && len(b) != sourceStateBytesOld {
 		return fmt.Errorf("%w: source %s has %d bytes of state, want %d", ErrState, s.plan.Name, len(b), sourceStateBytes)
 	}
 	s.saved = append(s.saved[:0], b...)
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[2+8*i:]) }
 	s.clock = sourceClock{started: b[0] == 1, idle: b[1] == 1, timeMax: int64(at(0)), lastElapsed: int64(at(1)), watermark: int64(at(2))}
+	if s.clock.moved = s.clock.lastElapsed; len(b) == sourceStateBytes {
+		s.clock.moved = int64(at(8))
+	}
 	s.counts = SourceCounters{Received: at(3), Tombstones: at(4), Dead: at(5), Rows: at(6), Stubs: at(7)}
 	s.resumed = true
 	return nil

@@ -33,6 +33,22 @@ func (d *deadlines) set(key []byte, at int64) {
 	heap.Push(&d.heap, e)
 }
 
+// move is set for a key that may wait already: its timer moves. It allocates for a new key only.
+func (d *deadlines) move(key []byte, at int64) {
+	if d.far != nil {
+		d.far.cancel(key)
+		d.far.set(key, at)
+		return
+	}
+	e, ok := d.byKey[string(key)]
+	if !ok {
+		d.set(key, at)
+		return
+	}
+	e.at = at
+	heap.Fix(&d.heap, e.place)
+}
+
 func (d *deadlines) cancel(key []byte) {
 	if d.far != nil {
 		d.far.cancel(key)

@@ -12,7 +12,7 @@ import (
 
 // finish numbers the parts and makes the graph; every slot has been given out.
 func (c *compiler) finish() *Graph {
-	g := &Graph{Name: c.spec.Name.Value}
+	g := &Graph{Name: c.spec.Name.Value, Parallelism: c.spec.Parallelism}
 	number := make([]int, len(c.origins)) // of the sources that are read
 	for i, o := range c.origins {
 		if o == nil {
@@ -30,6 +30,7 @@ func (c *compiler) finish() *Graph {
 	g.Steps = make([]*Step, len(c.steps))
 	for i, b := range c.steps {
 		step := b.finish()
+		step.PortNames = c.ports(b.spec)
 		for _, t := range c.stepInputs[i] {
 			step.Inputs = append(step.Inputs, ref(t))
 		}
@@ -53,11 +54,16 @@ func (c *compiler) finish() *Graph {
 func (b *built) finish() *Step {
 	s := &Step{
 		UID: b.spec.UID.Value, Kind: b.kind, Ports: len(b.out), Width: b.out[0].scope.width(), New: b.new,
-		Deterministic: b.deterministic(), Behaviour: behaviours[b.kind], Stateful: b.stateful, Was: b.spec.Was.Value, Params: b.params(),
+		Deterministic: b.deterministic(), Behaviour: behaviours[b.kind], Stateful: b.stateful, Clockless: b.clockless, Was: b.spec.Was.Value, Params: b.params(),
 	}
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
 	}
+	if e, behind := extendedOf(b.out[0].scope), kinds[b.kind].adds; behind && e != nil {
+		s.Added = slices.Clone(e.own)
+	}
+	s.Keyed, s.Carries, s.Narrow = b.keyed, b.carries(), b.narrow
+	s.Stateless = len(b.in) == 1 && !b.stateful && pipeline.IsTimeless(b.new())
 	return s
 }
 
@@ -83,11 +89,14 @@ func (o *origin) finish() *Source {
 	for _, d := range decode {
 		fields, whole := o.decoded(d.As.Value), o.whole
 		s.Decoders = append(s.Decoders, TopicDecoder{
-			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
+			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), Ordered: !slices.Contains(unordered, d.As.Value), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
 		})
 	}
 	return s
 }
+
+// unordered are the decodings in which a message says all there is to know about itself.
+var unordered = []string{DecodeJSON, DecodeCBOR, DecodeText, DecodeNumber, DecodeBytes, DecodeCSV, DecodeInflux}
 
 func keysOf(m map[string]int) func(func(string) bool) {
 	return func(yield func(string) bool) {
@@ -170,7 +179,10 @@ func newDecoder(d *DecodeSpec, fields []codec.Field, whole int) codec.Decoder {
 }
 
 // layout writes the slots of a scope canonically.
-func layout(s scope) string {
+func layout(s scope) string { return fmt.Sprintf("%q", slotNames(s)) }
+
+// slotNames names the slots of a scope.
+func slotNames(s scope) []string {
 	names := make([]string, s.width())
 	switch s := s.(type) {
 	case *origin:
@@ -185,6 +197,13 @@ func layout(s scope) string {
 		for _, c := range s.cols {
 			names[c.Slot] = c.Name
 		}
+	case *extended:
+		names = s.layout()
+	case *elements:
+		names = s.layout()
+		for name, slot := range s.given {
+			names[slot] = s.spec.As.Value + "." + name
+		}
 	}
-	return fmt.Sprintf("%q", names)
+	return names
 }

@@ -17,6 +17,7 @@ func (l *large) overdue() bool {
 
 func (l *large) setNow(elapsed int64) {
 	l.now = max(l.now, elapsed)
+	l.t.now = l.now // for Limit
 	l.settle()
 	if l.overdue() {
 		l.reclaim(reclaimLarge)

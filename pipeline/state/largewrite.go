@@ -14,12 +14,11 @@ func (l *large) upsert(key, sub []byte, size int, keep bool) (val []byte, create
 	place := l.place(scratch[:0], key, sub)
 	id := l.find(place)
 	if created = id == 0 || !l.there(l.cached(id)); created {
-		if limit := l.t.spec.MaxKeys; limit > 0 && l.live >= limit {
-			l.reclaimAll()
-			if l.live >= limit {
+		if l.t.spec.MaxKeys > 0 && (l.t.limit != nil || l.live >= l.t.spec.MaxKeys) {
+			if l.t.full() {
 				return nil, false, ErrMaxKeys
 			}
-			id = l.find(place)
+			id = l.find(place) // full may have swept it away
 		}
 	}
 	head := l.head()

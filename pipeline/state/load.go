@@ -18,7 +18,7 @@ func (t *Table) Load(key, sub, val []byte) error { return t.LoadFrom(t.spec, key
 // LoadFrom is Load of an entry that Encode gave under another spec. Of a TTL that is new the time begins with the first
 // SetNow; such entries are dirty, since their encoding changes.
 func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
-	if len(sub) > 0 && t.spec.Kind != Map {
+	if len(sub) > 0 && t.spec.Kind == Value {
 		return fmt.Errorf("%w: table %s has no subkeys", ErrEntry, t.spec.Name)
 	}
 	var stamp int64
@@ -33,6 +33,11 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 	if t.large != nil {
 		return t.large.load(key, sub, val, stamp, written.TTL > 0)
 	}
+	if t.spec.Kind == List {
+		if err := t.loadChunk(sub, val); err != nil {
+			return err
+		}
+	}
 	hash := hashOf(key, sub)
 	if t.find(hash, key, sub) != 0 {
 		return fmt.Errorf("%w: table %s: a key comes twice", ErrEntry, t.spec.Name)
@@ -42,9 +47,16 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 	t.layout.write(rec, key, sub, uint32(len(val)), nil)
 	copy(t.layout.value(rec), val)
 	id := t.index.insert(hash, ref)
-	t.live++
-	if t.groups != nil {
+	switch t.spec.Kind {
+	case List:
+		t.linkChunk(id, rec, key)
+		t.counted(key, elements(t.layout.value(rec)))
+		t.loading = true
+	case Map:
+		t.live++
 		t.link(id, rec, key)
+	default:
+		t.live++
 	}
 	if t.layout.ttl {
 		t.loading = true
@@ -70,6 +82,11 @@ func (t *Table) seal() {
 		t.touch(e, id)
 		t.layout.setStamp(t.slab.at(e.ref), t.now)
 		t.loaded = append(t.loaded, t.now)
+	}
+	if t.spec.Kind == List {
+		t.loaded = t.loaded[:0]
+		t.sealLists()
+		t.ages = ages{}
 	}
 	for _, p := range t.ages.pages {
 		for _, r := range p.runs {

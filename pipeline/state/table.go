@@ -33,26 +33,38 @@ type Table struct {
 	loaded    []int64  // stamps not yet in ages
 	unstamped []uint32 // entries loaded from a table without TTL
 
-	large *large // not nil: the entries lie there, and of the fields above only mu, spec, layout and those of frozen are in use
+	limit   *Limit // shared with the tables of other instances; nil: MaxKeys is this table's own
+	ceiling int    // Limit.Apart: entries that this table may come to
 
-	untracked bool // changes are in no checkpoint
-	forget    bool // planted fault: an abort gives nothing back
+	large *large // not nil: the entries lie there, and of the fields above only mu, spec, layout, now, limit and those of frozen are in use
+
+	listKey     [chunkNumber]byte // scratch
+	untracked   bool              // changes are in no checkpoint
+	forget      bool              // planted fault: an abort gives nothing back
+	appendsHeld bool              // planted fault: a chunk that a checkpoint has takes elements
 }
 
 // Ref is an entry's number. It stays the same until the entry is deleted or has expired, and is then given out again.
 type Ref uint32
 
-// New makes an empty table. It panics on a kind that does not exist yet.
+// New makes an empty table. It panics on a kind that does not exist.
 func New(spec Spec) *Table {
-	if spec.Kind != Value && spec.Kind != Map {
-		panic("BUG: state table " + spec.Name + ": kind is reserved")
+	if spec.Kind < Value || spec.Kind > List {
+		panic("BUG: state table " + spec.Name + ": there is no such kind")
 	}
 	t := &Table{spec: spec, layout: newLayout(spec), index: newIndex(), forget: plantedForget}
 	t.openList()
-	if spec.Kind == Map {
+	if spec.Kind != Value {
 		t.groups = New(Spec{Name: spec.Name, Kind: Value})
 		t.groups.untracked = true
 	}
+	return t
+}
+
+// NewScratch makes a table whose changes are in no checkpoint, for what is rebuilt from others.
+func NewScratch(spec Spec) *Table {
+	t := New(spec)
+	t.untracked = true
 	return t
 }
 
@@ -60,7 +72,7 @@ func (t *Table) Spec() Spec { return t.spec }
 func (t *Table) Lock()      { t.mu.Lock() }
 func (t *Table) Unlock()    { t.mu.Unlock() }
 
-// Len is the number of entries (of a Map table: of subkeys) that have not expired. It does not depend on when the
+// Len is the number of entries (of a Map table: of subkeys, of a List table: of lists) that have not expired. It does not depend on when the
 // memory of expired ones is reclaimed.
 func (t *Table) Len() int {
 	if t.large != nil {
@@ -90,7 +102,10 @@ func (t *Table) find(hash uint32, key, sub []byte) uint32 {
 func (t *Table) there(rec []byte) bool { return !dead(rec) && !t.over(rec) }
 
 func (t *Table) wantSub(sub []byte) {
-	if len(sub) > 0 && t.spec.Kind != Map {
+	switch {
+	case t.spec.Kind == List:
+		panic("BUG: state table " + t.spec.Name + ": a list is appended to")
+	case len(sub) > 0 && t.spec.Kind != Map:
 		panic("BUG: state table " + t.spec.Name + ": a subkey in a value table")
 	}
 }
@@ -154,6 +169,12 @@ func (t *Table) Upsert(key []byte, size int) (val []byte, created bool, err erro
 	return val, created, err
 }
 
+// UpsertSub is Upsert for one subkey of a Map table.
+func (t *Table) UpsertSub(key, sub []byte, size int) (val []byte, created bool, err error) {
+	val, _, created, err = t.upsert(key, sub, size, true)
+	return val, created, err
+}
+
 // UpsertRef is Upsert that also tells the entry's number, for At.
 func (t *Table) UpsertRef(key []byte, size int) (val []byte, ref Ref, created bool, err error) {
 	if t.large != nil {
@@ -178,7 +199,7 @@ func (t *Table) upsert(key, sub []byte, size int, keep bool) (val []byte, id uin
 		rec = t.slab.at(t.index.entry(id).ref)
 	}
 	created = id == 0 || !t.there(rec)
-	if created && t.spec.MaxKeys > 0 && t.live >= t.spec.MaxKeys {
+	if created && t.full() {
 		return nil, 0, false, ErrMaxKeys
 	}
 	linked := false // an expired entry is still in its key's list
@@ -235,13 +256,16 @@ func (t *Table) resize(e *entry, rec []byte, size int, keep bool) []byte {
 	return rec
 }
 
-// Delete removes a key (of a Map table: with all its subkeys) and tells whether it was there.
+// Delete removes a key (with all its subkeys, or its list) and tells whether it was there.
 func (t *Table) Delete(key []byte) bool {
-	switch {
-	case t.large != nil && t.spec.Kind == Map:
-		return t.large.deleteGroup(key)
-	case t.groups != nil:
+	switch t.spec.Kind {
+	case Map:
+		if t.large != nil {
+			return t.large.deleteGroup(key)
+		}
 		return t.deleteGroup(key)
+	case List:
+		return t.deleteList(key)
 	}
 	return t.DeleteSub(key, nil)
 }
@@ -270,14 +294,13 @@ func (t *Table) DeleteSub(key, sub []byte) bool {
 func (t *Table) kill(id uint32) {
 	e := t.index.entry(id)
 	rec := t.slab.at(e.ref)
-	if t.over(rec) {
-		t.expired--
+	if t.spec.Kind == List {
+		t.unlinkChunk(rec)
 	} else {
-		t.live--
-		t.unaged(rec)
-	}
-	if t.groups != nil {
-		t.unlink(id, rec)
+		t.uncount(rec)
+		if t.groups != nil {
+			t.unlink(id, rec)
+		}
 	}
 	if t.untracked {
 		t.slab.free(e.ref, capacity(t.layout.sizeOf(rec)))
@@ -298,10 +321,25 @@ func (t *Table) kill(id uint32) {
 	}
 }
 
-// Range calls f for every live entry in no particular order, until f returns false. f must not change the table.
+// uncount takes an entry that goes out of the counts.
+func (t *Table) uncount(rec []byte) {
+	if t.over(rec) {
+		t.expired--
+		return
+	}
+	t.live--
+	t.unaged(rec)
+}
+
+// Range calls f for every live entry in no particular order, until f returns false. Of a List table it is called for every element,
+// without a subkey, those of one list in their order. f must not change the table.
 func (t *Table) Range(f func(key, sub, val []byte) bool) {
 	if t.large != nil {
 		t.large.rangeAll(f)
+		return
+	}
+	if t.spec.Kind == List {
+		t.rangeLists(f)
 		return
 	}
 	for id := uint32(1); id <= t.index.last; id++ {

@@ -118,6 +118,7 @@ type life struct {
 	back    int // checkpoints passed over at its start
 	patient bool
 	large   bool // the backend is pebble
+	n       int  // instances of keyed regions
 }
 
 func drawLives(t *rapid.T, entries int) (all []life) {
@@ -135,6 +136,7 @@ func drawLife(t *rapid.T, upTo int) life {
 		every: rapid.IntRange(1, 6).Draw(t, "checkpoint every"), abort: rapid.Uint64Range(2, 5).Draw(t, "abort every"),
 		back: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "back"), patient: rapid.Bool().Draw(t, "waits for checkpoints"),
 		large: rapid.Bool().Draw(t, "large tables"),
+		n:     rapid.SampledFrom([]int{1, 2, 3, 5, 8}).Draw(t, "instances"),
 	}
 }
 
@@ -158,7 +160,9 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 		if err != nil {
 			t.Fatalf("restore: %v", err)
 		}
-		o := exec.Options{Graph: graph(), Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: largeTables(t, l.large)}
+		g := graph()
+		g.Parallelism = l.n
+		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: largeTables(t, l.large)}
 		for _, s := range all {
 			s.seq = 0
 		}
