@@ -13,6 +13,7 @@ type pane struct {
 	start, end int64
 	text       []byte // the keys, one behind the other
 	keys       []span
+	gone       int // the first keys, whose entries went by their TTL
 }
 
 type span struct{ from, to int }
@@ -24,6 +25,16 @@ func (p *pane) add(key []byte) {
 }
 
 func (p *pane) key(i int) []byte { return p.text[p.keys[i].from:p.keys[i].to] }
+
+// holds tells whether a key has an entry still. One that comes again is added again, hence those before gone are not asked twice.
+func (p *pane) holds(there func(start int64, key []byte) bool) bool {
+	for ; p.gone < len(p.keys); p.gone++ {
+		if there(p.start, p.key(p.gone)) {
+			return true
+		}
+	}
+	return false
+}
 
 // sort puts the keys in byte order, which is the order of firing. A key whose entry went by its TTL and came again is
 // there twice; it is kept once.
@@ -72,6 +83,13 @@ func (p *panes) over(watermark, lateness int64) *pane {
 	p.list = slices.Delete(p.list, 0, 1)
 	p.fired--
 	return first
+}
+
+// skip drops the next windows to fire, up to one that holds an entry.
+func (p *panes) skip(there func(start int64, key []byte) bool) {
+	for p.fired < len(p.list) && !p.list[p.fired].holds(there) {
+		p.list = slices.Delete(p.list, p.fired, p.fired+1)
+	}
 }
 
 // deadline is the end of the next window to fire.
