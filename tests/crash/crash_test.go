@@ -383,22 +383,26 @@ func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 	return verdicts, problems
 }
 
-// waitIdle waits until nothing is pending for a while.
+// waitIdle waits until nothing is pending for a while: a short one when everything has arrived, else one in which a starved broker would
+// send something.
 func (st *stage) waitIdle(s *scenario) bool {
+	const pause, short, while = 250 * time.Millisecond, 4, 20
 	deadline := time.Now().Add(s.patience)
 	quiet := 0
 	var last string
-	for time.Now().Before(deadline) && quiet < 8 {
-		time.Sleep(250 * time.Millisecond)
+	for time.Now().Before(deadline) {
+		time.Sleep(pause)
 		status, ok := st.status()
 		if !ok || !status.settled() || status.summary() != last {
 			quiet = 0
 			last = status.summary()
 			continue
 		}
-		quiet++
+		if quiet++; quiet >= while || quiet >= short && status.received(s.messages) {
+			return true
+		}
 	}
-	return quiet >= 8
+	return false
 }
 
 // dump shows the end of the agent's log.

@@ -16,6 +16,9 @@ import (
 	"github.com/weirstream/weir/tests/rig"
 )
 
+// patience bounds every wait.
+const patience = 2 * time.Minute
+
 // TestAgentWithKills takes nab-traffic the whole way: mosquitto, an agent that is killed with SIGKILL, checkpoints, file sinks. What the files
 // hold in the end are the same answers.
 func TestAgentWithKills(t *testing.T) {
@@ -38,8 +41,8 @@ func TestAgentWithKills(t *testing.T) {
 	w.must(publisher.Publish(t.Context(), "road/flush/x", false, // a live stream has no end: this closes the windows
 		[]byte(`{"sensor":"flush","metric":"x","seq":0,"ts":1577836800000,"v":0}`)))
 	w.must(publisher.Flush(t.Context()))
-	w.settle()
-	w.must(w.agent.Stop(30 * time.Second))
+	w.settle(len(deliveries) + 1)
+	w.must(w.agent.Stop(patience))
 	for _, a := range answers {
 		if a.set != set {
 			continue
@@ -129,7 +132,7 @@ func (w *world) start() {
 
 func (w *world) eventually(what string, done func(api.Status) bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	client := api.Dial(w.socket())
 	for ctx.Err() == nil {
@@ -151,13 +154,14 @@ func ready(s api.Status) bool {
 	return len(s.Sessions) > 0
 }
 
-// settle waits until every window that the flush closes has left: the journal no longer grows and no sink has anything pending.
-func (w *world) settle() {
+// settle waits until every window that the flush closes has left: so many messages have arrived, the journal no longer grows and no sink has
+// anything pending.
+func (w *world) settle(messages int) {
 	last, since := uint64(0), time.Now()
 	w.eventually("everything is delivered", func(s api.Status) bool {
 		busy := !ready(s) || s.Journal.Last != last
 		for _, p := range s.Pipelines {
-			busy = busy || p.State != "running" || p.Lag > 0
+			busy = busy || p.State != "running" || p.Lag > 0 || received(p) < uint64(messages)
 			for _, k := range p.Sinks {
 				busy = busy || k.Pending > 0
 			}
@@ -167,6 +171,14 @@ func (w *world) settle() {
 		}
 		return time.Since(since) > 1500*time.Millisecond
 	})
+}
+
+// received counts the messages of all sources of a pipeline.
+func received(p api.PipelineStatus) (n uint64) {
+	for _, s := range p.Sources {
+		n += s.Received
+	}
+	return n
 }
 
 // sink reads the rows of a file sink: a sequence without a hole, from 1.
