@@ -25,6 +25,7 @@ func TestAgentWithKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel() // it waits most of the time
 	const set, kills = "nab-traffic", 6
 	w := newWorld(t, set)
 	publisher := rig.NewPublisher(rig.PublisherConfig{Addr: w.broker.Addr, ClientID: "publisher", QoS: 1})
@@ -84,7 +85,6 @@ func arrivals(t *testing.T, set string) (all []delivery) {
 type world struct {
 	t      *testing.T
 	dir    string
-	weir   string
 	broker *rig.Mosquitto
 	agent  *rig.Child
 }
@@ -96,7 +96,7 @@ func newWorld(t *testing.T, set string) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	w := &world{t: t, dir: dir, weir: build(t)}
+	w := &world{t: t, dir: dir}
 	w.must(os.Mkdir(filepath.Join(dir, "broker"), 0o755))
 	w.broker, err = rig.StartMosquitto(filepath.Join(dir, "broker"), "")
 	w.must(err)
@@ -125,7 +125,7 @@ func (w *world) must(err error) {
 }
 
 func (w *world) start() {
-	child, err := rig.StartChild(filepath.Join(w.dir, "agent.log"), nil, w.weir, "run", "-c", filepath.Join(w.dir, "weir.yaml"))
+	child, err := rig.StartChild(filepath.Join(w.dir, "agent.log"), nil, weir, "run", "-c", filepath.Join(w.dir, "weir.yaml"))
 	w.must(err)
 	w.agent = child
 }
