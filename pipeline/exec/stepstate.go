@@ -52,7 +52,7 @@ func (s *step) Table(spec state.Spec) (*state.Table, error) {
 // save writes the ledger entry when it changed since the last barrier.
 func (s *step) save() error {
 	due, _ := s.op.Timers()
-	return s.saveLedger(ledgerOf(s.out.Counters, s.merge, s.aging != nil || due != pipeline.NoDeadline, s.ticked))
+	return s.saveLedger(ledgerOf(s.out.Counters, s.merge, s.timed(due), s.ticked))
 }
 
 func (s *step) refused(into []pipeline.DeadRow) []pipeline.DeadRow {
@@ -84,7 +84,14 @@ func (s *step) saveLedger(b [ledgerBytes]byte) error {
 	return nil
 }
 
-// ledgerOf makes the entry; merge is nil where there is one input; timed tells whether the time of the last tick matters.
+// timed tells whether the stamp that the step has come to must be kept: a timer waits, entries age, or the operator follows the clock: a stamp that
+// comes again after a restore must not be told again. Else an idle step stays clean.
+func (s *step) timed(due int64) bool {
+	_, clocked := s.op.(pipeline.Clocked)
+	return clocked || s.aging != nil || due != pipeline.NoDeadline
+}
+
+// ledgerOf makes the entry; merge is nil where there is one input; timed tells whether to keep the stamp.
 func ledgerOf(c pipeline.Counters, merge *merger, timed bool, ticked int64) (b [ledgerBytes]byte) {
 	for i, v := range []uint64{c.In, c.Emitted, c.Late, c.Dropped, c.Dead} {
 		binary.LittleEndian.PutUint64(b[8*i:], v)

@@ -11,8 +11,8 @@ type statusView struct {
 		State string `json:"state"`
 	} `json:"sessions"`
 	Pipelines []struct {
-		State string `json:"state"`
-		Lag   uint64 `json:"lag"`
+		State   string `json:"state"`
+		Lag     uint64 `json:"lag"`
 		Sources []struct {
 			Name     string `json:"name"`
 			Received uint64 `json:"received"`
