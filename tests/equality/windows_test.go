@@ -45,7 +45,7 @@ func (d *drawing) otherWindow(uid, kind, maxKeys string) {
 	case "processing":
 		window = rapid.SampledFrom([]string{"tumbling: 10ms", hopping(), session()}).Draw(d.t, "by wall time") + early + ", time: processing"
 	}
-	if !strings.Contains(window, "hopping") && kind != "top" { // those are made of panes, which have none
+	if strings.HasPrefix(window, "session") || kind == "count" || kind == "state" { // the others are made of panes, which have none
 		maxKeys += d.ttl()
 	}
 	d.add(uid, d.pick(), "by: [k], window: {%s}, %s%s", window, contents, maxKeys)
