@@ -97,7 +97,7 @@ func TestCrash(t *testing.T) {
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
-			s.patience = 90 * time.Second
+			s.patience = 3 * time.Minute
 			if s.config == engine {
 				s.streams, s.judge = engineStreams, judgeEngine
 			} else {
@@ -391,8 +391,15 @@ func (st *stage) waitIdle(s *scenario) bool {
 	quiet := 0
 	var last string
 	for time.Now().Before(deadline) {
-		time.Sleep(pause)
+		select {
+		case <-st.agent.Done():
+			return false
+		case <-time.After(pause):
+		}
 		status, ok := st.status()
+		if ok && status.failed() {
+			return false
+		}
 		if !ok || !status.settled() || status.summary() != last {
 			quiet = 0
 			last = status.summary()

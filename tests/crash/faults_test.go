@@ -43,7 +43,7 @@ func TestPlantedFaults(t *testing.T) {
 			t.Run("without", func(t *testing.T) {
 				t.Parallel() // both mostly wait
 				s := p.scenario
-				s.patience = time.Minute
+				s.patience = 3 * time.Minute
 				s.exact(t)
 			})
 			t.Run("with", func(t *testing.T) {
@@ -64,7 +64,7 @@ func (p *planted) found(t *testing.T) bool {
 	s := p.scenario
 	s.env = append([]string{"WEIR_FAULT=" + p.fault}, s.env...)
 	s.receiverEnv = []string{"WEIR_FAULT=" + p.fault}
-	s.patience = 8 * time.Second
+	s.patience = time.Minute
 	verdicts, problems := s.run(t)
 	bad := len(verdicts) < s.streams
 	for _, v := range verdicts {

@@ -43,6 +43,16 @@ func (s *statusView) settled() bool {
 	return len(s.Pipelines) > 0
 }
 
+// failed tells whether a pipeline will not go on.
+func (s *statusView) failed() bool {
+	for _, p := range s.Pipelines {
+		if p.State == "failed" {
+			return true
+		}
+	}
+	return false
+}
+
 // received tells whether each pipeline has read what publishAll sends, half of it to each source, and their flush messages.
 func (s *statusView) received(messages int) bool {
 	for _, p := range s.Pipelines {
