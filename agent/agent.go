@@ -50,6 +50,7 @@ type Agent struct {
 	registry    *Registry
 	journal     *journal.Journal
 	clock       *Clock
+	codec       *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
 	started     time.Time
 	sessions    []*session
 	supervisors []*supervisor
@@ -66,7 +67,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1), refused: make(chan error, 1),
+	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), codec: log.NewCodec(), failed: make(chan error, 1), refused: make(chan error, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())

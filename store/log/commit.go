@@ -181,7 +181,7 @@ func (l *Log) pack(raw []byte) (flag byte) {
 	case l.o.FastBytes > 0 && len(raw) >= l.o.FastBytes:
 		l.packed, flag = s2.Encode(l.packed[:cap(l.packed)], raw), flagS2
 	default:
-		l.packed, flag = l.enc.EncodeAll(raw, l.packed[:0]), flagZstd
+		l.packed, flag = l.o.Codec.Pack(l.packed[:0], raw), flagZstd
 	}
 	if len(l.packed) >= len(raw) {
 		return 0

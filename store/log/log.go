@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -31,16 +29,16 @@ type Options struct {
 	Stamp func() pipeline.Stamp
 	// After is a position known to have been given out (a checkpoint's): the log never gives out a position up to it again. Positions that
 	// are jumped over read as lost.
-	After  uint64
+	After uint64
+	// Codec packs the frames; nil: one of the log's own. Many logs of one process share one to save memory.
+	Codec  *Codec
 	Logger *slog.Logger // nil: silent
 }
 
-// Log is safe for use by several goroutines. The committer owns last, epoch, number, enc, packed and frame; mu guards what is below it.
+// Log is safe for use by several goroutines. The committer owns last, epoch, number, packed and frame; mu guards what is below it.
 type Log struct {
 	o      Options
 	bugs   faults
-	enc    *zstd.Encoder
-	dec    *zstd.Decoder
 	last   *segment // being written
 	epoch  uint64   // highest used
 	number uint64   // highest file number used
@@ -378,6 +376,5 @@ func (l *Log) Close() error {
 			}
 		}
 	}
-	l.dec.Close()
-	return errors.Join(err, l.enc.Close())
+	return err
 }
