@@ -28,6 +28,7 @@ import (
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/store/outbox"
+	"github.com/weirstream/weir/uplink/httpsink"
 )
 
 // Options are what the command line adds to the config.
@@ -50,6 +51,8 @@ type Agent struct {
 	registry    *Registry
 	journal     *journal.Journal
 	clock       *Clock
+	transports  *httpsink.Transports
+	slabs       *pipeline.Slabs
 	codec       *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
 	started     time.Time
 	sessions    []*session
@@ -67,7 +70,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), codec: log.NewCodec(), failed: make(chan error, 1), refused: make(chan error, 1),
+	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())

@@ -37,6 +37,7 @@ func DefaultLogConfig() log.Config {
 	c.MaxUnsynced = 1 << 20
 	c.TailBytes = 64 << 10
 	c.SpareSegments = 2
+	c.SegmentBytesMin = 256 << 10     // most states are small
 	c.Compress, c.FastBytes = true, 0 // deltas are few: flash counts, not CPU
 	return c
 }

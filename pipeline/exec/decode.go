@@ -59,12 +59,6 @@ func (s *source) divide(p *pool, n int) {
 	}
 }
 
-func (s *source) reuse() {
-	for _, l := range s.lanes {
-		l.out.Reuse = true
-	}
-}
-
 // decodeAhead reads all entries of a batch, each lane a run of them; false when that is not worth it.
 func (s *source) decodeAhead(in *Input) (bool, error) {
 	n := len(s.lanes)

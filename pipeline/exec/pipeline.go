@@ -35,7 +35,9 @@ type Options struct {
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
-	Skip   []Poison
+	Skip []Poison
+	// Slabs is memory that pipelines share; nil: this one keeps its own.
+	Slabs  *pipeline.Slabs
 	Logger *slog.Logger
 
 	fault regionFault // planted by tests

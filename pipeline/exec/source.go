@@ -89,6 +89,14 @@ func (s *source) run(in *Input) error {
 	return nil
 }
 
+// shrink lets go of what a burst has left; between batches.
+func (s *source) shrink() {
+	for _, l := range s.lanes {
+		l.out.Shrink()
+	}
+	s.output, s.readings = edge{}, nil
+}
+
 // lastTime is the event time of the row just emitted.
 func (s *source) lastTime() int64 {
 	rows := s.out.Ports[0]

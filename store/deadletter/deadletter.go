@@ -29,7 +29,7 @@ type Config struct {
 // Default keeps 64 MiB.
 func Default() Config {
 	c := Config{Log: log.Default(), MaxBytes: 64 << 20, MaxPayload: 1 << 20}
-	c.Log.SegmentBytes, c.Log.SpareSegments = 1<<20, 1
+	c.Log.SegmentBytes, c.Log.SpareSegments, c.Log.TailBytes = 1<<20, 1, 0 // they are read rarely
 	return c
 }
 

@@ -90,6 +90,7 @@ type block struct {
 	cuts    []cut // where all frames but the last end
 	count   uint64
 	started time.Time // arrival of the first record
+	used    int       // bytes of the last commit
 }
 
 type cut struct {
@@ -119,6 +120,7 @@ func (b *block) room(size, frameRaw int) {
 // keep gives the records in memory that readers may hold on to, and b memory for the next ones. Where b's own is well filled it is
 // given away, which saves copying it.
 func (b *block) keep() []byte {
+	b.used = len(b.raw)
 	if len(b.raw) < cap(b.raw)/4*3 {
 		return bytes.Clone(b.raw)
 	}
@@ -127,8 +129,11 @@ func (b *block) keep() []byte {
 	return raw
 }
 
+// idleBytes of memory a block keeps though less came last.
+const idleBytes = 32 << 10
+
 func (b *block) reset() {
-	if cap(b.raw) > 4*frameRawBytes {
+	if cap(b.raw) > min(max(4*b.used, idleBytes), 4*frameRawBytes) { // it was made for more than what comes now
 		b.raw = nil
 	}
 	b.raw, b.cuts, b.count = b.raw[:0], b.cuts[:0], 0
