@@ -62,6 +62,7 @@ type Pipeline struct {
 	instances int
 	tasks     []*task
 	reader    *reader
+	tapping   tapping
 	requests  chan request
 	position  atomic.Uint64 // last position cut into a batch
 	ended     chan struct{}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime/debug"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
@@ -54,7 +55,13 @@ func newSource(p *plan.Source) *source {
 }
 
 // run makes the rows and marks of one batch. Decoding may be divided; event time and watermark follow the order of the entries.
-func (s *source) run(in *Input) error {
+// A panic of a decoder is an error that names the record.
+func (s *source) run(in *Input) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = s.failed(r, debug.Stack(), s.lanes[0])
+		}
+	}()
 	s.out.Reset()
 	ahead, err := s.decodeAhead(in)
 	if err != nil {

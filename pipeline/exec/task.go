@@ -24,10 +24,11 @@ type task struct {
 	exports [][]*edge // per output: the edges that cross to it
 	slabs   *pipeline.Slabs
 	fault   regionFault
-	lent    []*pipeline.Out // that give their slots back behind each batch: no row leaves the task
-	busy    bool            // entries came since the last barrier
-	toLast  []bool          // per output: it goes to the last task, which takes the dead letters
-	dead    *deadSink       // nil: dead letters go down with the envelope
+	watches atomic.Pointer[[]watch] // of those who look on; nil: nobody
+	lent    []*pipeline.Out         // that give their slots back behind each batch: no row leaves the task
+	busy    bool                    // entries came since the last barrier
+	toLast  []bool                  // per output: it goes to the last task, which takes the dead letters
+	dead    *deadSink               // nil: dead letters go down with the envelope
 	pending []pipeline.DeadRow
 	order   map[string]int
 	deliver func(pipeline.TaskSnapshot)
@@ -183,6 +184,7 @@ func (t *task) batch(ctx context.Context, taken []envelope) error {
 		}
 		t.pending = u.refused(t.pending)
 	}
+	t.show()
 	if t.fault.earlyGiven {
 		t.release()
 	}
