@@ -49,6 +49,7 @@ type Agent struct {
 	log         *slog.Logger
 	lock        *Lock
 	registry    *Registry
+	runs        []run // what is run, in the order of supervisors
 	journal     *journal.Journal
 	clock       *Clock
 	transports  *httpsink.Transports
@@ -92,7 +93,8 @@ func (a *Agent) open() (err error) {
 	}
 	a.registry.SetGateway(name)
 	var names []string
-	for _, p := range a.config.Pipelines {
+	a.runs = a.runsOf(a.config.Pipelines)
+	for _, p := range a.runs {
 		names = append(names, p.Name.Value)
 	}
 	if err := a.registry.Adopt(names); err != nil {
@@ -109,7 +111,7 @@ func (a *Agent) open() (err error) {
 		a.sessions = append(a.sessions, s)
 	}
 	a.journal.SetCarry(a.carry)
-	for _, p := range a.config.Pipelines {
+	for _, p := range a.runs {
 		if err := a.supervise(p); err != nil {
 			return err
 		}
@@ -145,7 +147,7 @@ func (a *Agent) openJournal(dir string) error {
 	return nil
 }
 
-func (a *Agent) supervise(p *config.Pipeline) error {
+func (a *Agent) supervise(p run) error {
 	id, err := parseUUID(a.registry.Pipelines[p.Name.Value])
 	if err != nil {
 		return fmt.Errorf("registry: pipeline %s: %w", p.Name.Value, err)
@@ -155,10 +157,13 @@ func (a *Agent) supervise(p *config.Pipeline) error {
 	logger := a.log.With("pipeline", p.Name.Value)
 	var s *supervisor
 	s = newSupervisor(p.Name.Value, strategyOf(&p.Restart), a.log, func(ctx context.Context, ready func(*attempt)) error {
-		at := &attempt{agent: a, spec: p, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
+		if p.refused != nil {
+			return p.refused
+		}
+		at := &attempt{agent: a, spec: p.Pipeline, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
 		return at.run(ctx, ready)
 	})
-	s.poisons.tolerate, s.refused = p.Tolerate, a.pipelineRefused
+	s.base, s.poisons.tolerate, s.refused = p.Base(), p.Tolerate, a.pipelineRefused
 	a.supervisors = append(a.supervisors, s)
 	return nil
 }

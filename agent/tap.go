@@ -19,7 +19,7 @@ const tapReport = time.Second
 // TapPipeline calls line with what passes steps of a running pipeline, as JSON objects, until ctx ends, count rows were told (0: no limit), or
 // the pipeline's run ends. The pipeline never waits for it: rows that line is too slow for are dropped, and a line says how many.
 func (a *Agent) TapPipeline(ctx context.Context, name string, o api.TapOptions, line func(b []byte, more bool) error) error {
-	at, err := a.runningOf(name)
+	at, err := a.regionWith(name, o)
 	if err != nil {
 		return err
 	}

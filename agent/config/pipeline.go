@@ -37,6 +37,7 @@ type State struct {
 // Restart is Flink's restart strategy. Only the parameters of Strategy mean something.
 type Restart struct {
 	Strategy string // none, fixed-delay, failure-rate, exponential-delay
+	Failover string // full, region
 	// fixed-delay
 	Attempts int
 	// fixed-delay and failure-rate
@@ -99,6 +100,7 @@ var restartObject = &object[Restart]{what: "restart", list: []*setting{
 		means: map[string]string{"off": "none", "disable": "none", "fixeddelay": "fixed-delay", "failurerate": "failure-rate", "exponentialdelay": "exponential-delay"}},
 		func(r *Restart) *string { return &r.Strategy }, "What happens after a failure of the pipeline.", byDefault("exponential-delay"),
 		flink("restart-strategy.type"), flink("restart-strategy")),
+	failoverSetting,
 	set("attempts", intKind{1, math.MaxInt32}, func(r *Restart) *int { return &r.Attempts },
 		"fixed-delay: restarts before the pipeline stays down.", byDefault("1"), flink("restart-strategy.fixed-delay.attempts")),
 	set("delay", durationKind{most: 24 * time.Hour}, func(r *Restart) *time.Duration { return &r.Delay },
@@ -148,7 +150,7 @@ func checkRestart(r *reader, n *node, v *Restart) {
 	}
 }
 
-var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, unknown: notYet(pipelineNotYet), list: []*setting{
+var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, list: []*setting{
 	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
 		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
 	set("parallelism", parallelismKind{}, func(p *Pipeline) *int { return &p.Parallelism },

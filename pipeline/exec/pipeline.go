@@ -90,6 +90,9 @@ func New(o Options) (*Pipeline, error) {
 	if err := p.restore(); err != nil {
 		return nil, err
 	}
+	for _, t := range p.tasks { // what the checkpoint covers is handled: a pipeline at rest does not lag
+		t.done.Store(uint64(start))
+	}
 	p.reader = &reader{outputs: readers, requests: p.requests, rowsMax: o.BatchRows, position: start, seen: func(in *Input) {
 		p.position.Store(uint64(in.Last))
 		o.Handled(len(in.Entries))
