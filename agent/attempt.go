@@ -212,6 +212,7 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 		},
 		Handled: func(n int) { a.coordinator.Records(n) },
 		Skip:    a.skip,
+		Slabs:   a.agent.slabs,
 		Logger:  a.log,
 	})
 }

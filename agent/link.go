@@ -123,6 +123,7 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 		h := s.Spec.HTTP
 		c := httpsink.Default()
 		c.URL, c.Protocol, c.TokenFile, c.TLS.CA, c.Board = h.URL.Value, h.Protocol, h.TokenFile, h.CAFile, a.agent.gateway()
+		c.Transports = a.agent.transports
 		c.DenyPrivate = !a.agent.config.Security.AllowPrivate
 		if h.Gzip {
 			c.Compression = "gzip"

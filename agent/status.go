@@ -65,8 +65,10 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 }
 
 func (a *Agent) lagLimit(name string) int64 {
-	if p := a.config.Pipeline(name); p != nil {
-		return p.LagBytes
+	for _, p := range a.runs {
+		if p.Name.Value == name {
+			return p.LagBytes
+		}
 	}
 	return 0
 }

@@ -133,6 +133,7 @@ What differs, and why:
 
 - ` + "`execution.checkpointing.tolerable-failed-checkpoints`" + `: Flink's default is 0, here -1 (any number): a gateway with a full disk wins nothing by restarting.
 - ` + "`execution.checkpointing.num-retained`" + `: Flink's default is 1, here 3: a damaged newest checkpoint must have one to fall back to.
+- ` + "`jobmanager.execution.failover-strategy`" + `: Flink's default is region, here full: a part costs memory and flash like a pipeline. Branches that share a source alone are parts of their own.
 - ` + "`execution.checkpointing.max-concurrent-checkpoints`" + `: 1 is the only value.
 - ` + "`state.backend.type`" + `: hashmap is memory; rocksdb has no counterpart in this release.
 

@@ -3,6 +3,8 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
@@ -17,6 +19,8 @@ type decodeLane struct {
 	decoders []topicDecoder
 	out      *pipeline.Out // gives the slots
 	topics   map[string]topicText
+	skips    []pipeline.Position // sorted: a decoder panics at their messages, they become dead letters
+	at       *pipeline.Entry     // being decoded; nil: none
 }
 
 // topicCacheMax bounds the cache of captured topic levels: topics are chosen by whoever can publish.
@@ -59,12 +63,6 @@ func (s *source) divide(p *pool, n int) {
 	}
 }
 
-func (s *source) reuse() {
-	for _, l := range s.lanes {
-		l.out.Reuse = true
-	}
-}
-
 // decodeAhead reads all entries of a batch, each lane a run of them; false when that is not worth it.
 func (s *source) decodeAhead(in *Input) (bool, error) {
 	n := len(s.lanes)
@@ -75,8 +73,13 @@ func (s *source) decodeAhead(in *Input) (bool, error) {
 		s.readings = make([]reading, len(in.Entries))
 	}
 	s.readings = s.readings[:len(in.Entries)]
-	err := s.pool.do(n, func(part int) error {
+	err := s.pool.do(n, func(part int) (err error) {
 		l := s.lanes[part]
+		defer func() {
+			if r := recover(); r != nil {
+				err = s.failed(r, debug.Stack(), l)
+			}
+		}()
 		if part > 0 {
 			l.out.Reset()
 		}
@@ -100,8 +103,16 @@ func (s *decodeLane) read(e *pipeline.Entry) reading {
 	if d == nil {
 		return refusedFor("decoder", "no decoder is configured for this topic")
 	}
+	if len(s.skips) > 0 {
+		if _, skip := slices.BinarySearch(s.skips, e.Pos); skip {
+			return refusedFor(reasonPoison, detailPoisonDecoder)
+		}
+	}
 	slots := s.out.Slots(s.plan.Width)
-	if err := d.Decode(e.Payload, slots); err != nil {
+	s.at = e
+	err := d.Decode(e.Payload, slots)
+	s.at = nil
+	if err != nil {
 		return refusedFor(decodeReason(err), err.Error())
 	}
 	s.fillMeta(e, slots)

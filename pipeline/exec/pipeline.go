@@ -38,7 +38,9 @@ type Options struct {
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
-	Skip   []Poison
+	Skip []Poison
+	// Slabs is memory that pipelines share; nil: this one keeps its own.
+	Slabs  *pipeline.Slabs
 	Logger *slog.Logger
 
 	fault regionFault // planted by tests
@@ -63,6 +65,7 @@ type Pipeline struct {
 	instances int
 	tasks     []*task
 	reader    *reader
+	tapping   tapping
 	requests  chan request
 	position  atomic.Uint64 // last position cut into a batch
 	ended     chan struct{}
@@ -89,6 +92,9 @@ func New(o Options) (*Pipeline, error) {
 	}
 	if err := p.restore(); err != nil {
 		return nil, err
+	}
+	for _, t := range p.tasks { // what the checkpoint covers is handled: a pipeline at rest does not lag
+		t.done.Store(uint64(start))
 	}
 	p.reader = &reader{outputs: readers, requests: p.requests, rowsMax: o.BatchRows, position: start, seen: func(in *Input) {
 		p.position.Store(uint64(in.Last))

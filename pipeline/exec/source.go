@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime/debug"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
@@ -54,7 +55,13 @@ func newSource(p *plan.Source) *source {
 }
 
 // run makes the rows and marks of one batch. Decoding may be divided; event time and watermark follow the order of the entries.
-func (s *source) run(in *Input) error {
+// A panic of a decoder is an error that names the record.
+func (s *source) run(in *Input) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = s.failed(r, debug.Stack(), s.lanes[0])
+		}
+	}()
 	s.out.Reset()
 	ahead, err := s.decodeAhead(in)
 	if err != nil {
@@ -87,6 +94,14 @@ func (s *source) run(in *Input) error {
 	}
 	s.output = edge{rows: s.out.Ports[0], marks: marks}
 	return nil
+}
+
+// shrink lets go of what a burst has left; between batches.
+func (s *source) shrink() {
+	for _, l := range s.lanes {
+		l.out.Shrink()
+	}
+	s.output, s.readings = edge{}, nil
 }
 
 // lastTime is the event time of the row just emitted.

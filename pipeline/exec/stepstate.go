@@ -77,7 +77,14 @@ func (s *step) ledgers(into []StepLedger) []StepLedger {
 	return append(into, StepLedger{UID: s.uid, Counters: s.out.Counters})
 }
 
-func (s *step) reuse() { s.out.Reuse = true }
+func (s *step) collect(into []*pipeline.Out) []*pipeline.Out { return append(into, s.out) }
+
+func (s *step) shrink() {
+	s.out.Shrink()
+	for i := range s.outputs {
+		s.outputs[i] = edge{}
+	}
+}
 
 func (s *step) saveLedger(b [ledgerBytes]byte) error {
 	s.counters.Lock()

@@ -59,6 +59,13 @@ func (b *built) finish() *Step {
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
 	}
+	for _, o := range b.out {
+		names := slotNames(o.scope)
+		for i, n := range names {
+			names[i] = strings.TrimPrefix(n, "{")
+		}
+		s.Names = append(s.Names, names)
+	}
 	if e, behind := extendedOf(b.out[0].scope), kinds[b.kind].adds; behind && e != nil {
 		s.Added = slices.Clone(e.own)
 	}

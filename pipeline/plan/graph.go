@@ -110,6 +110,8 @@ type Step struct {
 	Columns []Column
 	// Clockless are the inputs whose watermarks play no part: the step's is the minimum of the others. nil: none.
 	Clockless []bool
+	// Names are the names of the slots of each port's rows, "" for one without: for who looks at rows (weir tap). They mean nothing to the run.
+	Names [][]string
 	// Added are the columns that the step adds to the rows of the input, or that stand for fields of it.
 	Added []Column
 	// Keyed tells how the step may be divided by key; nil: it may not.

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -33,12 +32,13 @@ const compressMin = 1 << 10
 
 // Sink implements uplink.Endpoint, uplink.KeyOnly and uplink.Limits.
 type Sink struct {
-	config Config
-	url    *url.URL
-	client *http.Client
-	token  string
-	zstd   *zstd.Encoder
-	gzip   *gzip.Writer
+	config  Config
+	url     *url.URL
+	client  *http.Client
+	release func() // gives the transport back
+	token   string
+	zstd    *zstd.Encoder
+	gzip    *gzip.Writer
 
 	stream     uplink.Stream
 	inc        uplink.Incarnation
@@ -57,44 +57,43 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse http sink url: %w", err)
 	}
-	tlsConfig, err := c.TLS.config()
+	shared := c.Transports
+	if shared == nil {
+		shared = &Transports{}
+	}
+	transport, release, err := shared.take(&c)
 	if err != nil {
 		return nil, fmt.Errorf("http sink %s: %w", c.URL, err)
 	}
-	s := &Sink{config: c, url: u}
-	dialer, proxy := &net.Dialer{Timeout: c.DialTimeout, KeepAlive: 30 * time.Second}, http.ProxyFromEnvironment
-	if c.DenyPrivate {
-		dialer.Control, proxy = denyPrivate, nil
-	}
+	s := &Sink{config: c, url: u, release: release}
 	s.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:               proxy,
-			DialContext:         dialer.DialContext,
-			TLSClientConfig:     tlsConfig,
-			TLSHandshakeTimeout: c.DialTimeout,
-			ForceAttemptHTTP2:   tlsConfig == nil,
-			MaxIdleConnsPerHost: 1,
-			IdleConnTimeout:     c.IdleTimeout,
-			DisableCompression:  true,
-			WriteBufferSize:     64 << 10,
-		},
+		Transport: transport,
 		// A redirect would send the batch to another receiver than the configured one.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	switch c.Compression {
+	if err := s.compressor(); err != nil {
+		release()
+		return nil, err
+	}
+	return s, nil
+}
+
+// compressor makes what Compression asks for.
+func (s *Sink) compressor() (err error) {
+	switch s.config.Compression {
 	case "zstd":
 		s.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 			zstd.WithWindowSize(128<<10))
 		if err != nil {
-			return nil, fmt.Errorf("make zstd encoder: %w", err)
+			return fmt.Errorf("make zstd encoder: %w", err)
 		}
 	case "gzip":
 		s.gzip, err = gzip.NewWriterLevel(nil, gzip.BestSpeed)
 		if err != nil {
-			return nil, fmt.Errorf("make gzip encoder: %w", err)
+			return fmt.Errorf("make gzip encoder: %w", err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // ErrPrivate says that a sink's host is on this device or in a private network, and that the settings do not allow that.
@@ -127,9 +126,9 @@ func (s *Sink) KeyOnly() bool { return s.config.Protocol == ProtocolPlain }
 // MaxRecordBytes is the configured limit.
 func (s *Sink) MaxRecordBytes() int { return s.config.MaxRecordBytes }
 
-// Close drops idle connections.
+// Close drops idle connections, unless another sink shares them.
 func (s *Sink) Close() error {
-	s.client.CloseIdleConnections()
+	s.release()
 	return nil
 }
 
