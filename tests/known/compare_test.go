@@ -29,6 +29,8 @@ func compare(a answer, got, want []row) string {
 		return each(got, want, func(g, w row) bool {
 			return sameValue(g, w) && near(g["mean"], w["mean"]) && near(g["stddev"], w["pstdev"]) && near(g["z"], w["z"])
 		})
+	case sessions:
+		return compareSessions(got, want)
 	case columns:
 		return each(sortedRows(got, want), sortedRows(want, want), func(g, w row) bool { return g.text(w) == w.text(w) })
 	}
@@ -78,6 +80,20 @@ func compareJoined(got, want []row) string {
 	})
 }
 
+// compareSessions puts both in the order of key and start: a session comes out when it ends.
+func compareSessions(got, want []row) string {
+	order := func(start string) func(a, b row) int {
+		return func(a, b row) int {
+			return cmp.Or(cmp.Compare(a["key"], b["key"]), cmp.Compare(number(a[start]), number(b[start])))
+		}
+	}
+	got, want = slices.SortedFunc(slices.Values(got), order("window_start")), slices.SortedFunc(slices.Values(want), order("first_ts_ms"))
+	return each(got, want, func(g, w row) bool {
+		return g["key"] == w["key"] && g["window_start"] == w["first_ts_ms"] && g["last"] == w["last_ts_ms"] && g["window_end"] == w["session_end_ms"] &&
+			sameAggregates(g, w)
+	})
+}
+
 // number is 0 for text.
 func number(text string) float64 {
 	f, _ := strconv.ParseFloat(text, 64)
@@ -85,8 +101,11 @@ func number(text string) float64 {
 }
 
 func sameWindow(g, w row) bool {
-	return g["window_start"] == w["window_start_ms"] && g["window_end"] == w["window_end_ms"] && g["key"] == w["key"] && g["count"] == w["count"] &&
-		equalNumber(g["min"], w["min"]) && equalNumber(g["max"], w["max"]) && near(g["sum"], w["sum"]) && near(g["avg"], w["avg"])
+	return g["window_start"] == w["window_start_ms"] && g["window_end"] == w["window_end_ms"] && g["key"] == w["key"] && sameAggregates(g, w)
+}
+
+func sameAggregates(g, w row) bool {
+	return g["count"] == w["count"] && equalNumber(g["min"], w["min"]) && equalNumber(g["max"], w["max"]) && near(g["sum"], w["sum"]) && near(g["avg"], w["avg"])
 }
 
 func sameValue(g, w row) bool {
@@ -156,7 +175,9 @@ func sortedRows(rows, answer []row) []row {
 // inOrder sorts by time and key.
 func inOrder(rows []row, time string) []row {
 	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(a[time], b[time]), cmp.Compare(a["key"], b["key"])) })
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(number(a[time]), number(b[time])), cmp.Compare(a["key"], b["key"]))
+	})
 	return rows
 }
 
