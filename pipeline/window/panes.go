@@ -37,7 +37,8 @@ func (p *pane) sort() {
 // hence either orders them.
 type panes struct {
 	list  []*pane
-	fired int // the first ones of the list, whose end the watermark has passed: they wait for the end of their lateness
+	fired int   // the first ones of the list, whose end the watermark has passed: they wait for the end of their lateness
+	spare *pane // one that is over, for its memory: in steady state each new window takes that of the last one
 }
 
 // at gives the pane with that start, making it when there is none; watermark tells whether it counts as fired.
@@ -46,7 +47,12 @@ func (p *panes) at(start, end, watermark int64) *pane {
 	if found {
 		return p.list[i]
 	}
-	n := &pane{start: start, end: end}
+	n := p.spare
+	if n == nil {
+		n = &pane{}
+	}
+	p.spare = nil
+	n.start, n.end = start, end
 	p.list = slices.Insert(p.list, i, n)
 	if end <= watermark {
 		p.fired++
@@ -72,6 +78,18 @@ func (p *panes) over(watermark, lateness int64) *pane {
 	p.list = slices.Delete(p.list, 0, 1)
 	p.fired--
 	return first
+}
+
+// spareBytesMax bounds the keys of a pane that is kept for its memory: one that is larger grows in few steps for many rows.
+const spareBytesMax = 64 << 10
+
+// reuse takes back a pane that over gave.
+func (p *panes) reuse(n *pane) {
+	if cap(n.text) > spareBytesMax {
+		return
+	}
+	n.text, n.keys = n.text[:0], n.keys[:0]
+	p.spare = n
 }
 
 // deadline is the end of the next window to fire.
