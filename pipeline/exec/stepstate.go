@@ -38,14 +38,24 @@ func (s *step) Table(spec state.Spec) (*state.Table, error) {
 			return nil, fmt.Errorf("table %q is declared twice", spec.Name)
 		}
 	}
-	t := state.New(spec)
+	t := s.makeTable(spec)
 	s.tables = append(s.tables, t)
 	return t, nil
+}
+
+func (s *step) makeTable(spec state.Spec) *state.Table {
+	if s.newTable == nil {
+		return state.New(spec)
+	}
+	return s.newTable(s.uid, spec)
 }
 
 // save writes the ledger entry when it changed since the last barrier.
 func (s *step) save() error {
 	due, _ := s.op.Timers()
+	if _, ok := s.op.(pipeline.Clocked); ok {
+		due = 0 // a stamp that comes again after a restore must not be told again, whether a timer waits or not
+	}
 	return s.saveLedger(ledgerOf(s.out.Counters, s.merge, due, s.ticked))
 }
 
@@ -78,7 +88,8 @@ func (s *step) saveLedger(b [ledgerBytes]byte) error {
 	return nil
 }
 
-// ledgerOf makes the entry; merge is nil where there is one input, due the earliest elapsed timer.
+// ledgerOf makes the entry; merge is nil where there is one input, due the earliest elapsed timer. The stamp that the step has come to is kept only
+// when something waits: an idle step stays clean.
 func ledgerOf(c pipeline.Counters, merge *merger, due, ticked int64) (b [ledgerBytes]byte) {
 	for i, v := range []uint64{c.In, c.Emitted, c.Late, c.Dropped, c.Dead} {
 		binary.LittleEndian.PutUint64(b[8*i:], v)

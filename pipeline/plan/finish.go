@@ -89,11 +89,14 @@ func (o *origin) finish() *Source {
 	for _, d := range decode {
 		fields, whole := o.decoded(d.As.Value), o.whole
 		s.Decoders = append(s.Decoders, TopicDecoder{
-			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
+			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), Ordered: !slices.Contains(unordered, d.As.Value), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
 		})
 	}
 	return s
 }
+
+// unordered are the decodings in which a message says all there is to know about itself.
+var unordered = []string{DecodeJSON, DecodeCBOR, DecodeText, DecodeNumber, DecodeBytes, DecodeCSV, DecodeInflux}
 
 func keysOf(m map[string]int) func(func(string) bool) {
 	return func(yield func(string) bool) {

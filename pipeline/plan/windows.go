@@ -52,14 +52,12 @@ func (c *compiler) window(b *built, in *edge) bool {
 	if !ok {
 		return false
 	}
-	if !w.Processing { // the clock of processing time is one for all keys
-		b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
-	}
-	if w.Processing {
-		b.keyed = nil // its clock is one for all keys
+	if w.Processing { // in one instance: its clock is one for all keys
 		inner := b.new
 		b.new = func() pipeline.Operator { return window.NewProcessing(inner(), len(b.out)) }
 		kind += " time processing"
+	} else {
+		b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
 	}
 	b.params = func() string {
 		return fmt.Sprintf("%s by %s ttl %d max_keys %d\n%s", kind, keyText(keys), config.TTL, config.MaxKeys, strings.Join(text, "\n"))

@@ -11,6 +11,7 @@ import (
 //   - While the wall clock goes forwards, by running or by a step, processing time is the wall time.
 //   - When the wall clock steps back, processing time goes on at half the speed of elapsed time until the wall clock has caught up. So no
 //     window opens a second time, none is held open for as long as the step was, and the times are right again after twice the step.
+//   - While no window is open it goes back with the wall clock, as far as the last result.
 //   - Between two stamps it goes on with elapsed time, at full or half speed.
 //
 // Whether the wall clock is trusted plays no part: wall time is data.
@@ -42,6 +43,13 @@ func (c *clock) tick(now pipeline.Stamp) {
 	if wall > c.time {
 		c.time = wall
 	}
+	c.behind = c.time - wall
+}
+
+// rest is for a clock that no window waits for: it goes back with the wall clock, but not before what it has been used for, in ms.
+func (c *clock) rest(now pipeline.Stamp, used int64) {
+	wall := max(-wallMax, min(wallMax, now.Wall)) * 1e6
+	c.time = max(wall, used*1e6)
 	c.behind = c.time - wall
 }
 

@@ -61,10 +61,20 @@ func (p *Processing) Restored() error {
 // Tick implements pipeline.Clocked.
 func (p *Processing) Tick(now pipeline.Stamp) {
 	p.clock.tick(now)
+	if !p.waits() {
+		p.clock.rest(now, max(p.watermark, -wallMax))
+	}
 	p.deadline = 0
 	p.save()
 }
 
+// waits tells whether a window is open.
+func (p *Processing) waits() bool {
+	_, next := p.inner.Timers()
+	return next != pipeline.NoDeadline
+}
+
+// save writes the clock at every stamp: rows that a timer makes before the next one take their time from it, also behind a restart.
 func (p *Processing) save() {
 	if b := p.clock.bytes(p.watermark); b != p.saved {
 		p.saved = b

@@ -67,8 +67,8 @@ func graph(t *testing.T, n int) *plan.Graph {
 }
 
 func payload(n int) string {
-	return fmt.Sprintf(`{"ts":%d,"device":"dev-%03d","temperature":%d.%02d,"humidity":%d.%d,"status":"ok","seq":%d,"site":"abcdef"}`,
-		1767225600000+n/10, n*31%100, 15+n%20, n*7%100, 30+n%50, n%10, n)
+	return fmt.Sprintf(`{"ts":%d,"device":"dev-%04d","temperature":%d.%02d,"humidity":%d.%d,"status":"ok","seq":%d,"site":"abcdef"}`,
+		1767225600000+n/10, n*31%1000, 15+n%20, n*7%100, 30+n%50, n%10, n)
 }
 
 // memory is a journal in memory: what the agent's reader costs is left out.
