@@ -26,6 +26,8 @@ type Options struct {
 	Dead io.Writer
 	// BatchRows never shows in the results.
 	BatchRows int
+
+	tidy *tidy // nil: one that puts a barrier in after barrierRecords
 }
 
 // Counts is the ledger of a replay.
@@ -43,8 +45,10 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 		o.BatchRows = exec.BatchRows(o.Graph)
 	}
 	out := bufio.NewWriterSize(o.Out, 64<<10)
-	tidy := newTidy()
-	j := &journal{tidy: tidy, in: NewDeliveries(o.Input), routes: o.Routes, next: 1, rows: o.BatchRows, cache: map[string][]string{}}
+	if o.tidy == nil {
+		o.tidy = newTidy(barrierRecords)
+	}
+	j := &journal{tidy: o.tidy, in: NewDeliveries(o.Input), routes: o.Routes, next: 1, rows: o.BatchRows, cache: map[string][]string{}}
 	printers := map[string]*printer{}
 	var lock sync.Mutex
 	p, err := exec.New(exec.Options{
@@ -65,7 +69,7 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	if o.Sink != "" && printers[o.Sink] == nil {
 		return Counts{}, fmt.Errorf("no sink %q; the pipeline has %s", o.Sink, sinkNames(o.Graph))
 	}
-	if err := runTidily(ctx, p, tidy); err != nil {
+	if err := runTidily(ctx, p, o.tidy); err != nil {
 		return Counts{}, err
 	}
 	if err := out.Flush(); err != nil {

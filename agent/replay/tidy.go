@@ -13,15 +13,17 @@ const barrierRecords = 64 << 10
 
 // tidy puts barriers into a replay, for checkpoints that nobody keeps. Where they come does not show in the results.
 type tidy struct {
-	due  chan struct{} // one waits at most: a second would come at the same place
-	read int
+	every    int
+	due      chan struct{} // one waits at most: a second would come at the same place
+	read     int
+	barriers uint64 // put in; to be read when run has returned
 }
 
-func newTidy() *tidy { return &tidy{due: make(chan struct{}, 1)} }
+func newTidy(every int) *tidy { return &tidy{every: every, due: make(chan struct{}, 1)} }
 
 // count tells how many records were read; the journal's reader calls it.
 func (t *tidy) count(records int) {
-	if t.read += records; t.read < barrierRecords {
+	if t.read += records; t.read < t.every {
 		return
 	}
 	t.read = 0
@@ -33,15 +35,16 @@ func (t *tidy) count(records int) {
 
 // run puts the barriers in until the pipeline or ctx ends.
 func (t *tidy) run(ctx context.Context, p *exec.Pipeline) {
-	for id := uint64(1); ; id++ {
+	for {
 		select {
 		case <-t.due:
 		case <-ctx.Done():
 			return
 		}
-		if p.Inject(ctx, id) != nil {
+		if p.Inject(ctx, t.barriers+1) != nil {
 			return // it has ended
 		}
+		t.barriers++
 	}
 }
 
