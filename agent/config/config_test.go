@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,27 @@ func TestSizes(t *testing.T) {
 }
 
 // TestCase20_Names: names are accepted or refused with the reason, the same on every platform.
+// deadbandOf is the small config with a deadband behind its source.
+func deadbandOf(threshold string) string {
+	return strings.Replace(small, "sinks: [{uid: out, from: s,",
+		"steps: [{uid: d, from: s, by: [k], deadband: {value: len(k), threshold: "+threshold+"}}]\n    sinks: [{uid: out, from: d,", 1)
+}
+
+// TestNumbersWithExponents: what is plain is a number, with and without a point; what is quoted is text.
+func TestNumbersWithExponents(t *testing.T) {
+	for text, want := range map[string]float64{"5e-1": 0.5, "1e-9": 1e-9, "2E3": 2000, "1.5e+3": 1500, "1e3": 1000, "5": 5} {
+		written, full := mustParse(t, deadbandOf(text)), mustParse(t, deadbandOf(strconv.FormatFloat(want, 'f', -1, 64)))
+		if got, want := written.Pipelines[0].Graph.Steps[0].Params, full.Pipelines[0].Graph.Steps[0].Params; got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for _, text := range []string{`"1e-9"`, "1e", "e9", "1e99999", "-1e-9", "0x1e3"} {
+		if _, err := Parse("weir.yaml", []byte(deadbandOf(text))); err == nil {
+			t.Errorf("%s is accepted as a threshold", text)
+		}
+	}
+}
+
 func TestCase20_Names(t *testing.T) {
 	refused := map[string]string{
 		"räum/1": "character '/'", "a b": "character ' '", "a'; drop table x;--": "character '\\''", "..": "begins with", "": "empty", ".a": "begins with",
