@@ -180,7 +180,12 @@ func (a *attempt) startPosition() pipeline.Position {
 func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
 	return exec.New(exec.Options{
 		Graph: a.graph, Restore: source, Start: start, Generation: a.generation,
-		Read: func(after pipeline.Position) (pipeline.BlockReader, error) { return a.agent.journal.Reader(after + 1) },
+		Read: func(after pipeline.Position) (pipeline.BlockReader, error) {
+			if a.spec.AtLeastOnce { // sealer keeps checkpoints behind the sync
+				return a.agent.journal.EagerReader(after + 1)
+			}
+			return a.agent.journal.Reader(after + 1)
+		},
 		Sink: a.openSink,
 		Deliver: func(s pipeline.TaskSnapshot) {
 			a.coordinator.Deliver(s)
@@ -199,7 +204,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 			Pipeline: a.id, PlanHash: a.graph.Hash, Generation: a.generation, Behaviours: behaviours(a.graph),
 			Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		},
-		Store: a.store, Engine: a.engine, Outbox: sealer{a.outbox}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
+		Store: a.store, Engine: a.engine, Outbox: sealer{Outbox: a.outbox, journal: a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
 		Current: r.Manifest, Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
 	})
 	if err != nil {
@@ -243,18 +248,6 @@ func behaviours(g *plan.Graph) (list []snapshot.Behaviour) {
 		list = append(list, snapshot.Behaviour{UID: s.UID, Version: uint64(s.Behaviour)})
 	}
 	return list
-}
-
-// sealer gives the coordinator the outbox in its own terms.
-type sealer struct{ *outbox.Outbox }
-
-func (s sealer) Seal(ctx context.Context, b pipeline.Barrier) ([]snapshot.OutboxRange, error) {
-	ranges, err := s.Outbox.Seal(ctx, b)
-	list := make([]snapshot.OutboxRange, len(ranges))
-	for i, r := range ranges {
-		list[i] = snapshot.OutboxRange{UID: r.UID, Generation: r.Generation, Confirmed: r.Confirmed, Last: r.Last, Chain: r.ChainConfirmed}
-	}
-	return list, err
 }
 
 // finalCheckpoint makes a last checkpoint, so that the next start replays nothing. Failing is harmless: then it replays.

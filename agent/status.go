@@ -78,6 +78,13 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 		ID: m.LastID, Position: uint64(m.LastPosition), AgeSeconds: m.LastGoodAge(time.Now()).Seconds(), Bytes: int64(m.LastBytes),
 		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow),
 	}
+	for _, t := range a.engine.Status() {
+		task := api.TaskStatus{Name: t.Name, Position: uint64(t.Handled)}
+		for _, r := range t.Regions {
+			task.Regions = append(task.Regions, api.RegionStatus(r))
+		}
+		p.Tasks = append(p.Tasks, task)
+	}
 	ledger := a.engine.Ledger()
 	for _, s := range ledger.Sources {
 		p.Sources = append(p.Sources, api.SourceLedger{

@@ -10,7 +10,8 @@ type Barrier struct {
 	Drain    bool // a last barrier: MaxWatermark was sent before it (stop --drain, end of replay)
 }
 
-// StatePart is one table of one step as it was at the barrier.
+// StatePart is one table of one step as it was at the barrier. A step that runs in instances gives a part for each, with the same UID and
+// Spec: they hold different keys, and together they are the table.
 type StatePart struct {
 	UID    string // of the step
 	Spec   state.Spec

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Tags of the key encoding, in sort order. The encoding is fixed for ever: it is in state and in savepoints.
@@ -130,3 +132,9 @@ func appendTextKey(dst []byte, s string) []byte {
 
 // KeyGroups is the number of key groups. It is fixed: state is distributed by group, never by task (Flink's max parallelism).
 const KeyGroups = 128
+
+// KeyGroup is the group of a key, 0 to KeyGroups-1.
+func KeyGroup(key []byte) int { return int(xxhash.Sum64(key) % KeyGroups) }
+
+// KeyOwner is which of n instances (1 to KeyGroups) owns a key: each owns a run of groups.
+func KeyOwner(key []byte, n int) int { return KeyGroup(key) * n / KeyGroups }

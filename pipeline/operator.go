@@ -17,7 +17,7 @@ type Operator interface {
 	// bytes) order. Calls never go back.
 	Watermark(w int64, out *Out)
 	// Elapsed says that the journal's clock reached now, before the row at out.At.Pos. Timers with deadline <= now fire in
-	// (deadline, key bytes) order; the operator sets the deadline of what it emits with out.SetDeadline.
+	// (deadline, key bytes) order; the operator names the timer behind what it emits with out.SetTimer.
 	Elapsed(now Stamp, out *Out)
 	// Timers gives the earliest waiting deadlines: elapsed ns and event-time ms, NoDeadline for none. It is cheap.
 	Timers() (elapsed, eventTime int64)

@@ -39,6 +39,7 @@ type Out struct {
 	Reuse bool
 	slabs [][]Value // with Reuse: all that were made, and how many of them are in use
 	used  int
+	track *track // inside a keyed region: the ties of what is emitted; else nil
 }
 
 // NewOut makes an Out with the given number of ports.
@@ -88,12 +89,18 @@ func (o *Out) Text(b []byte) string {
 func (o *Out) Emit(port int, time int64, slots []Value) {
 	o.Counters.Emitted++
 	o.Ports[port] = append(o.Ports[port], Row{At: o.At, Time: time, Slots: slots})
+	if o.track != nil {
+		o.track.emitted(o.Step, port)
+	}
 }
 
 // Forward passes an input row on unchanged, sharing its slots, at the current place.
 func (o *Out) Forward(port int, r *Row) {
 	o.Counters.Emitted++
 	o.Ports[port] = append(o.Ports[port], Row{At: o.At, Time: r.Time, Slots: r.Slots})
+	if o.track != nil {
+		o.track.emitted(o.Step, port)
+	}
 }
 
 // Elapsed is the elapsed ns at which the row being processed came about: the deadline of the timer that made it, or the
@@ -105,13 +112,31 @@ func (o *Out) Elapsed() int64 {
 	return o.Now.Elapsed
 }
 
-// SetDeadline moves the current place to a timer's deadline; the operator calls it before what the timer emits.
-func (o *Out) SetDeadline(deadline int64) { o.At.Deadline = deadline }
+// SetDeadline moves the current place to a timer's deadline; the operator calls it before what the timer emits. It is for steps that
+// are not keyed; a keyed one calls SetTimer.
+func (o *Out) SetDeadline(deadline int64) {
+	o.At.Deadline = deadline
+	if o.track != nil {
+		o.track.cause = noTie
+	}
+}
+
+// SetTimer is SetDeadline for the timer of a key: start is that of its window, 0 where there is none, key the key's bytes (AppendKey). Within
+// one call of Watermark or Elapsed timers fire in the order (deadline, start, key bytes). key is copied where it is kept.
+func (o *Out) SetTimer(deadline, start int64, key []byte) {
+	o.At.Deadline = deadline
+	if o.track != nil {
+		o.track.timer(o.Step, deadline, start, key)
+	}
+}
 
 // Refuse turns a row into a dead letter.
 func (o *Out) Refuse(reason, detail string, r *Row) {
 	o.Counters.Dead++
 	o.Dead = append(o.Dead, DeadRow{At: o.At, Step: o.Step, Reason: reason, Detail: detail, Row: *r})
+	if o.track != nil {
+		o.track.refused(o.Step)
+	}
 }
 
 // RefuseRaw turns a payload that could not become a row into a dead letter.
@@ -131,4 +156,7 @@ func (o *Out) Reset() {
 	}
 	clear(o.Dead)
 	o.Dead = o.Dead[:0]
+	if o.track != nil {
+		o.track.reset()
+	}
 }

@@ -227,6 +227,10 @@ func (c *Coordinator) compose(j commitJob) (m *Manifest, changed bool, err error
 		}
 		m.Sinks = append(m.Sinks, s.Sinks...)
 		for _, p := range s.Parts {
+			changed = changed || p.Frozen.Len() > 0
+			if _, known := m.Table(p.UID, p.Spec.Name); known { // of another instance of the step: parts of one table
+				continue
+			}
 			t := TableMeta{UID: p.UID, Spec: p.Spec, Since: j.id}
 			if old, ok := j.parent.Table(p.UID, p.Spec.Name); ok && sameEntries(old.Spec, p.Spec) {
 				t.Since = old.Since
@@ -234,7 +238,6 @@ func (c *Coordinator) compose(j commitJob) (m *Manifest, changed bool, err error
 			} else {
 				changed = true
 			}
-			changed = changed || p.Frozen.Len() > 0
 			m.Tables = append(m.Tables, t)
 		}
 	}

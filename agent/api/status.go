@@ -60,6 +60,7 @@ type PipelineStatus struct {
 	LagBytes   int64            `json:"lag_bytes"`           // journal bytes of these, estimated by their share
 	LagLimit   int64            `json:"lag_limit,omitempty"` // lag_limit of the config; 0: none
 	Checkpoint CheckpointStatus `json:"checkpoint"`
+	Tasks      []TaskStatus     `json:"tasks"`
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`
 	Sinks      []SinkLedger     `json:"sinks"`
@@ -79,6 +80,20 @@ type CheckpointStatus struct {
 	Failed     uint64  `json:"failed_total"`
 	InARow     uint64  `json:"failed_in_a_row"`
 	LastError  string  `json:"last_error,omitempty"`
+}
+
+// TaskStatus is how far a task of a pipeline is, and what of it runs in instances.
+type TaskStatus struct {
+	Name     string         `json:"name"`
+	Position uint64         `json:"position"`
+	Regions  []RegionStatus `json:"regions,omitempty"`
+}
+
+// RegionStatus is a set of keyed steps that run in instances. Rows is what each instance has taken since the pipeline started: uneven
+// numbers are skewed keys.
+type RegionStatus struct {
+	Steps []string `json:"steps"`
+	Rows  []uint64 `json:"rows"`
 }
 
 // SourceLedger: received = rows + tombstones + dead.

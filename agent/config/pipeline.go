@@ -151,6 +151,9 @@ func checkRestart(r *reader, n *node, v *Restart) {
 var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, unknown: notYet(pipelineNotYet), list: []*setting{
 	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
 		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
+	set("parallelism", parallelismKind{}, func(p *Pipeline) *int { return &p.Parallelism },
+		"In how many instances keyed steps run, by key group. auto: one per core. The results do not depend on it, and it may change at any restart.",
+		byDefault("1"), flink("parallelism.default")),
 	set("checkpoint", checkpointObject, func(p *Pipeline) *Checkpoint { return &p.Checkpoint }, "Checkpoints."),
 	set("state", stateObject, func(p *Pipeline) *State { return &p.State }, "State of the steps."),
 	set("restart", restartObject, func(p *Pipeline) *Restart { return &p.Restart }, "Restarts after a failure."),

@@ -32,7 +32,12 @@ pipelines:
 `
 
 // BenchmarkReplay is one recorded delivery on its way through JSON, a filter and a keyed window.
-func BenchmarkReplay(b *testing.B) {
+func BenchmarkReplay(b *testing.B) { replayBench(b, 1) }
+
+// BenchmarkReplayParallel is the same in two instances: run with -cpu 1,2 and set beside BenchmarkReplay.
+func BenchmarkReplayParallel(b *testing.B) { replayBench(b, 2) }
+
+func replayBench(b *testing.B, parallelism int) {
 	cfg, err := config.Parse("bench.yaml", []byte(benchConfig))
 	if err != nil {
 		b.Fatal(err)
@@ -46,6 +51,7 @@ func BenchmarkReplay(b *testing.B) {
 		recording = fmt.Appendf(recording, "{\"n\":%d,\"at_ms\":%d,\"topic\":\"site/a/dev/%03d/telemetry\",\"qos\":1,\"payload\":%q}\n", n+1, at, n%100, payload)
 	}
 	g := cfg.Pipelines[0].Graph
+	g.Parallelism = parallelism
 	routes := []Route{{Source: g.Sources[0].Name, Match: func(topic []byte) bool { return plan.MatchFilter(g.Sources[0].Filter, topic) }}}
 	b.ReportAllocs()
 	b.ResetTimer()

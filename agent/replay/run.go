@@ -40,7 +40,7 @@ type Counts struct {
 // Run replays the whole input, drains (watermark to infinity) and returns the counts.
 func Run(ctx context.Context, o Options) (Counts, error) {
 	if o.BatchRows <= 0 {
-		o.BatchRows = exec.BatchRowsDefault
+		o.BatchRows = exec.BatchRows(o.Graph)
 	}
 	out := bufio.NewWriterSize(o.Out, 64<<10)
 	j := &journal{in: NewDeliveries(o.Input), routes: o.Routes, next: 1, rows: o.BatchRows, cache: map[string][]string{}}

@@ -33,6 +33,9 @@ func (p *Pipeline) assemble() ([]chan<- envelope, error) {
 	order := stepOrder(g)
 	for ti := range g.Tasks {
 		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver}
+		if p.instances > 1 {
+			t.pool = newPool(p.instances)
+		}
 		p.tasks = append(p.tasks, t)
 		a.imported = append(a.imported, map[plan.Ref]*edge{})
 		if err := a.fill(ti, t); err != nil {
@@ -67,22 +70,24 @@ func (a *assembly) fill(ti int, t *task) error {
 	spec := a.graph.Tasks[ti]
 	for _, i := range spec.Sources {
 		s := newSource(a.graph.Sources[i])
+		s.divide(t.pool, a.p.instances)
 		s.table = state.New(s.spec())
 		t.sources = append(t.sources, s)
 		a.sources[i] = place{task: ti, port: func(int) *edge { return &s.output }}
 	}
+	regions := a.regions(spec)
 	for _, i := range spec.Steps {
-		g := a.graph.Steps[i]
-		s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
-		s.skips = skipsOf(a.p.options.Skip, g.UID)
-		if err := s.open(); err != nil {
+		r, inside := regions[i]
+		if inside && r.Steps[0] != i {
+			continue // made with the first
+		}
+		make := a.step
+		if inside {
+			make = func(ti int, t *task, _ int) error { return a.region(ti, t, r) }
+		}
+		if err := make(ti, t, i); err != nil {
 			return err
 		}
-		for n, ref := range g.Inputs {
-			s.inputs[n] = a.edge(ti, ref)
-		}
-		t.steps = append(t.steps, s)
-		a.steps[i] = place{task: ti, port: func(port int) *edge { return &s.outputs[port] }}
 	}
 	for _, i := range spec.Sinks {
 		g := a.graph.Sinks[i]
@@ -92,9 +97,66 @@ func (a *assembly) fill(ti int, t *task) error {
 		}
 		t.sinks = append(t.sinks, &sink{
 			uid: g.UID, columns: g.Columns, whole: g.Whole, input: a.edge(ti, g.From), target: target,
-			mark: pipeline.SinkMark{UID: g.UID, Generation: a.p.options.Generation},
+			mark: pipeline.SinkMark{UID: g.UID, Generation: a.p.options.Generation}, pool: t.pool, lanes: make([]encodeLane, a.p.instances),
 		})
 	}
+	return nil
+}
+
+// regions tells which steps of a task run in instances.
+func (a *assembly) regions(t plan.Task) map[int]*plan.Region {
+	of := map[int]*plan.Region{}
+	for n := range t.Regions {
+		for _, i := range t.Regions[n].Steps {
+			if a.p.instances > 1 {
+				of[i] = &t.Regions[n]
+			}
+		}
+	}
+	return of
+}
+
+func (a *assembly) step(ti int, t *task, i int) error {
+	g := a.graph.Steps[i]
+	s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
+	s.skips = skipsOf(a.p.options.Skip, g.UID)
+	if err := s.open(); err != nil {
+		return err
+	}
+	for n, ref := range g.Inputs {
+		s.inputs[n] = a.edge(ti, ref)
+	}
+	t.units = append(t.units, s)
+	a.steps[i] = place{task: ti, port: func(port int) *edge { return &s.outputs[port] }}
+	return nil
+}
+
+// region makes the steps of a region. What they make is gathered where somebody outside asks for it.
+func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
+	r := newRegion(a.p.instances, t.pool, spec.Key)
+	r.fault = a.p.options.fault
+	for n, ref := range spec.Inputs {
+		r.inputs[n] = a.edge(ti, ref)
+	}
+	made := map[int]*group{}
+	for level, i := range spec.Steps {
+		step := a.graph.Steps[i]
+		g, err := newGroup(step, r.n, level+1, r.ties, r.fault)
+		if err != nil {
+			return err
+		}
+		for _, s := range g.instances {
+			s.skips = skipsOf(a.p.options.Skip, g.uid)
+		}
+		before := made[step.Inputs[0].Step]
+		if step.Inputs[0].Step < 0 {
+			before = nil
+		}
+		r.add(g, before, step.Inputs[0].Port)
+		made[i] = g
+		a.steps[i] = place{task: ti, port: func(port int) *edge { return r.output(g, port) }}
+	}
+	t.units = append(t.units, r)
 	return nil
 }
 
@@ -176,7 +238,7 @@ func (p *Pipeline) restore() error {
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
 			if from != nil {
-				if err := loadTable(from, "$source/"+s.plan.Name, s.table); err != nil {
+				if err := loadTable(from, "$source/"+s.plan.Name, s.table.Spec(), s.table.Load); err != nil {
 					return err
 				}
 			}
@@ -184,8 +246,8 @@ func (p *Pipeline) restore() error {
 				return err
 			}
 		}
-		for _, s := range t.steps {
-			if err := s.restore(from); err != nil {
+		for _, u := range t.units {
+			if err := u.restore(from); err != nil {
 				return err
 			}
 		}

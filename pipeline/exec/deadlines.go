@@ -15,11 +15,9 @@ type idleClock struct {
 // deadlines collects what waits in the task. A fresh one per batch: readers keep the old.
 func (t *task) deadlines() *deadlines {
 	d := &deadlines{elapsed: pipeline.NoDeadline, eventTime: pipeline.NoDeadline}
-	for _, s := range t.steps {
-		if !s.timeless {
-			elapsed, eventTime := s.op.Timers()
-			d.elapsed, d.eventTime = min(d.elapsed, elapsed), min(d.eventTime, eventTime)
-		}
+	for _, u := range t.units {
+		elapsed, eventTime := u.timers()
+		d.elapsed, d.eventTime = min(d.elapsed, elapsed), min(d.eventTime, eventTime)
 	}
 	for _, s := range t.sources {
 		if s.plan.Idle != nil && s.plan.Idle.Advance {

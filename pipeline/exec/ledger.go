@@ -1,6 +1,10 @@
 package exec
 
-import "github.com/weirstream/weir/pipeline"
+import (
+	"slices"
+
+	"github.com/weirstream/weir/pipeline"
+)
 
 // Ledger is the counts of a pipeline as of the last batch that each task handled. They are part of the checkpoint, so a
 // replay counts nothing twice.
@@ -28,9 +32,10 @@ func (t *task) ledger() *Ledger {
 	for _, s := range t.sources {
 		l.Sources = append(l.Sources, SourceLedger{Name: s.plan.Name, SourceCounters: s.counts})
 	}
-	for _, s := range t.steps {
-		l.Steps = append(l.Steps, StepLedger{UID: s.uid, Counters: s.out.Counters})
+	for _, u := range t.units {
+		l.Steps = u.ledgers(l.Steps)
 	}
+	slices.SortFunc(l.Steps, func(a, b StepLedger) int { return t.order[a.UID] - t.order[b.UID] }) // a region's steps need not stand side by side
 	for _, s := range t.allSinks() {
 		l.Sinks = append(l.Sinks, s.mark)
 	}
@@ -47,4 +52,42 @@ func (p *Pipeline) Ledger() Ledger {
 		all.Sinks = append(all.Sinks, l.Sinks...)
 	}
 	return all
+}
+
+// TaskStatus is one task as it stands.
+type TaskStatus struct {
+	Name    string
+	Handled pipeline.Position // it has worked through everything up to here
+	Regions []RegionStatus
+}
+
+// RegionStatus is a keyed region: which steps run in how many instances, and how many rows each has taken since the start. Uneven
+// numbers mean skewed keys.
+type RegionStatus struct {
+	Steps []string
+	Rows  []uint64 // per instance
+}
+
+// Status tells how far each task is.
+func (p *Pipeline) Status() (all []TaskStatus) {
+	for _, t := range p.tasks {
+		s := TaskStatus{Name: t.name, Handled: pipeline.Position(t.done.Load())}
+		for _, u := range t.units {
+			if r, ok := u.(*region); ok {
+				s.Regions = append(s.Regions, r.status())
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func (r *region) status() (s RegionStatus) {
+	for _, g := range r.groups {
+		s.Steps = append(s.Steps, g.uid)
+	}
+	for i := range r.lanes {
+		s.Rows = append(s.Rows, r.lanes[i].rows.Load())
+	}
+	return s
 }

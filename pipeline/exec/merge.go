@@ -6,6 +6,7 @@ import "github.com/weirstream/weir/pipeline"
 type edge struct {
 	rows  []pipeline.Row
 	marks []pipeline.Mark
+	ties  []pipeline.Tie // of the rows, between two steps of a keyed region; else nil
 }
 
 // mergeInput is the state that a merge keeps per input between batches.

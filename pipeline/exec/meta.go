@@ -14,7 +14,7 @@ type topicText struct {
 }
 
 // fillMeta sets the slots that do not come from the payload: levels captured from the topic and $fields.
-func (s *source) fillMeta(e *pipeline.Entry, slots []pipeline.Value) {
+func (s *decodeLane) fillMeta(e *pipeline.Entry, slots []pipeline.Value) {
 	if len(s.plan.Captures) == 0 && len(s.plan.Meta) == 0 {
 		return
 	}
@@ -48,7 +48,7 @@ func metaValue(name, topic string, e *pipeline.Entry) pipeline.Value {
 }
 
 // topic splits a topic, through a bounded cache: gateways see the same few topics again and again.
-func (s *source) topic(topic []byte) topicText {
+func (s *decodeLane) topic(topic []byte) topicText {
 	if t, ok := s.topics[string(topic)]; ok {
 		return t
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -36,12 +37,17 @@ type Options struct {
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
 	Skip   []Poison
 	Logger *slog.Logger
+
+	fault regionFault // planted by tests
 }
 
 // Defaults.
 const (
 	// BatchRowsDefault keeps a batch's rows within the second-level cache of a Cortex-A53.
 	BatchRowsDefault = 512
+	// batchInstances: a batch has BatchRowsDefault rows for each instance, for so many of them. A fork costs the same however much
+	// there is to do.
+	batchInstances = 8
 	// channelDepth is how many batches wait between two tasks: one to work on, one to have ready. More only adds memory and
 	// the time that a barrier takes.
 	channelDepth = 2
@@ -49,24 +55,26 @@ const (
 
 // Pipeline is one running plan. New restores it, Run runs it once.
 type Pipeline struct {
-	options  Options
-	tasks    []*task
-	reader   *reader
-	requests chan request
-	position atomic.Uint64 // last position cut into a batch
-	ended    chan struct{}
-	endOnce  sync.Once
+	options Options
+	// instances is in how many a keyed region runs.
+	instances int
+	tasks     []*task
+	reader    *reader
+	requests  chan request
+	position  atomic.Uint64 // last position cut into a batch
+	ended     chan struct{}
+	endOnce   sync.Once
 }
 
 // New assembles the tasks and fills their state. It reads no record.
 func New(o Options) (*Pipeline, error) {
 	if o.BatchRows <= 0 {
-		o.BatchRows = BatchRowsDefault
+		o.BatchRows = BatchRows(o.Graph)
 	}
 	if o.Handled == nil {
 		o.Handled = func(int) {}
 	}
-	p := &Pipeline{options: o, requests: make(chan request), ended: make(chan struct{})}
+	p := &Pipeline{options: o, instances: instances(o.Graph), requests: make(chan request), ended: make(chan struct{})}
 	start := o.Start
 	if o.Restore != nil {
 		start = o.Restore.Position()
@@ -84,6 +92,18 @@ func New(o Options) (*Pipeline, error) {
 		o.Handled(len(in.Entries))
 	}}
 	return p, nil
+}
+
+// BatchRows is the default of Options.BatchRows for a graph.
+func BatchRows(g *plan.Graph) int { return BatchRowsDefault * min(instances(g), batchInstances) }
+
+// instances resolves the parallelism of a graph on this machine.
+func instances(g *plan.Graph) int {
+	n := g.Parallelism
+	if n == plan.ParallelismAuto {
+		n = runtime.GOMAXPROCS(0)
+	}
+	return min(max(n, 1), pipeline.KeyGroups)
 }
 
 // Tasks names the tasks: a checkpoint is complete when each has delivered its snapshot.

@@ -116,10 +116,14 @@ func (b *barriers) Next(ctx context.Context) (*pipeline.Block, error) {
 
 // runWithBarriers replays with a barrier before every n-th block, and gives the last committed checkpoint.
 func runWithBarriers(t *rapid.T, g *plan.Graph, entries []pipeline.Entry, block, every int, restore *checkpoint, abort func(uint64) bool) (outcome, *checkpoint) {
+	return runFaulty(t, g, entries, block, every, restore, abort, regionFault{})
+}
+
+func runFaulty(t *rapid.T, g *plan.Graph, entries []pipeline.Entry, block, every int, restore *checkpoint, abort func(uint64) bool, f regionFault) (outcome, *checkpoint) {
 	sinks := map[string]*collect{}
 	c := &coordinator{tasks: len(g.Tasks), open: map[uint64][]pipeline.TaskSnapshot{}, abort: abort, current: restore}
 	o := Options{
-		Graph: g, Generation: 1, BatchRows: block, Deliver: c.deliver,
+		Graph: g, Generation: 1, BatchRows: block, Deliver: c.deliver, fault: f,
 		Sink: func(uid string) (pipeline.ResultSink, error) { sinks[uid] = &collect{}; return sinks[uid], nil },
 	}
 	if restore != nil {

@@ -23,7 +23,21 @@ type sink struct {
 	target  pipeline.ResultSink
 	mark    pipeline.SinkMark
 	results []pipeline.Result
-	buf     []byte
+	pool    *pool // nil: the task encodes alone
+	lanes   []encodeLane
+	encoded []encoded // of the batch's rows
+}
+
+// encodeLane is the memory of one that encodes. Payloads are handed over with the results, so that a chunk is never used again.
+type encodeLane struct {
+	chunk []byte
+	_     [64]byte // no cache line with the next one
+}
+
+// encoded is a row's payload, or why there is none.
+type encoded struct {
+	payload []byte
+	err     error
 }
 
 // payloadChunk is how many bytes of payloads share one allocation.
@@ -42,21 +56,53 @@ func NextChain(chain uint64, payload []byte) uint64 {
 
 // run encodes the batch's rows and hands them over. A row that cannot be encoded is returned as a dead letter.
 func (s *sink) run(ctx context.Context) (dead []pipeline.DeadRow, err error) {
-	for i := range s.input.rows {
-		r := &s.input.rows[i]
-		if cap(s.buf)-len(s.buf) < 512 {
-			s.buf = make([]byte, 0, payloadChunk)
-		}
-		start := len(s.buf)
-		b, err := codec.AppendJSON(s.buf, s.columns, s.whole, r.Slots)
-		if err != nil {
-			dead = append(dead, pipeline.DeadRow{At: r.At, Step: s.uid, Reason: "encode", Detail: err.Error(), Row: *r})
+	rows := s.input.rows
+	if cap(s.encoded) < len(rows) {
+		s.encoded = make([]encoded, max(len(rows), 2*cap(s.encoded)))
+	}
+	s.encoded = s.encoded[:len(rows)]
+	if err := s.encode(rows); err != nil {
+		return nil, fmt.Errorf("sink %s: %w", s.uid, err)
+	}
+	for i := range rows {
+		r, e := &rows[i], &s.encoded[i]
+		if e.err != nil {
+			dead = append(dead, pipeline.DeadRow{At: r.At, Step: s.uid, Reason: "encode", Detail: e.err.Error(), Row: *r})
 			continue
 		}
-		s.buf = b
-		s.add(r.Pos, r.Time, b[start:len(b):len(b)])
+		s.add(r.Pos, r.Time, e.payload)
 	}
+	clear(s.encoded)
 	return dead, s.flush(ctx)
+}
+
+// encode makes the payloads, each lane a run of rows. The bytes of a row depend on that row alone.
+func (s *sink) encode(rows []pipeline.Row) error {
+	if s.pool == nil || len(rows) < aloneRows {
+		s.lanes[0].encode(s, rows, s.encoded)
+		return nil
+	}
+	return s.pool.do(len(s.lanes), func(part int) error {
+		from, to := share(len(rows), part, len(s.lanes))
+		s.lanes[part].encode(s, rows[from:to], s.encoded[from:to])
+		return nil
+	})
+}
+
+func (l *encodeLane) encode(s *sink, rows []pipeline.Row, into []encoded) {
+	for i := range rows {
+		if cap(l.chunk)-len(l.chunk) < 512 {
+			l.chunk = make([]byte, 0, payloadChunk)
+		}
+		start := len(l.chunk)
+		b, err := codec.AppendJSON(l.chunk, s.columns, s.whole, rows[i].Slots)
+		if err != nil {
+			into[i] = encoded{err: err}
+			continue
+		}
+		l.chunk = b
+		into[i] = encoded{payload: b[start:len(b):len(b)]}
+	}
 }
 
 func (s *sink) add(pos pipeline.Position, time int64, payload []byte) {

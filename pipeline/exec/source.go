@@ -2,7 +2,6 @@ package exec
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -16,13 +15,14 @@ import (
 // Its task's goroutine owns it. What it keeps over restarts is in one table.
 type source struct {
 	plan     *plan.Source
-	decoders []topicDecoder
+	lanes    []*decodeLane // the first decodes alone when there is little to do
+	pool     *pool
+	readings []reading // of the batch's entries, when all lanes decode
 	out      *pipeline.Out
 	output   edge
 	clock    sourceClock
 	table    *state.Table
 	counts   SourceCounters
-	topics   map[string]topicText
 	resumed  bool // the first batch after a restore repeats the watermark
 	saved    []byte
 }
@@ -45,26 +45,20 @@ type sourceClock struct {
 	watermark   int64
 }
 
-// topicCacheMax bounds the cache of captured topic levels: topics are chosen by whoever can publish.
-const topicCacheMax = 4096
-
-type topicDecoder struct {
-	filter  string // "" matches every topic
-	decoder codec.Decoder
-}
-
 func newSource(p *plan.Source) *source {
-	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1), topics: map[string]topicText{}}
+	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1)}
 	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1}
-	for _, d := range p.Decoders {
-		s.decoders = append(s.decoders, topicDecoder{filter: d.Topic, decoder: d.New()})
-	}
+	s.lanes = []*decodeLane{newDecodeLane(p, s.out)}
 	return s
 }
 
-// run makes the rows and marks of one batch.
-func (s *source) run(in *Input) {
+// run makes the rows and marks of one batch. Decoding may be divided; event time and watermark follow the order of the entries.
+func (s *source) run(in *Input) error {
 	s.out.Reset()
+	ahead, err := s.decodeAhead(in)
+	if err != nil {
+		return err
+	}
 	marks := s.output.marks[:0]
 	if s.resumed { // steps learn the watermark of the checkpoint before the first row, in a drain (which lies After First-1) too
 		s.resumed = false
@@ -79,7 +73,7 @@ func (s *source) run(in *Input) {
 		if e.Source != s.plan.Name || e.Kind != pipeline.EntryMessage && e.Kind != pipeline.EntryStub {
 			continue
 		}
-		if s.record(e) {
+		if s.record(e, i, ahead) {
 			if m, moved := s.clock.record(s.plan.Time, e.Stamp.Elapsed, s.lastTime()); moved {
 				m.Pos = e.Pos
 				marks = append(marks, m)
@@ -91,6 +85,7 @@ func (s *source) run(in *Input) {
 		marks = append(marks, pipeline.Mark{Pos: in.Last, Phase: pipeline.After, Watermark: pipeline.MaxWatermark})
 	}
 	s.output = edge{rows: s.out.Ports[0], marks: marks}
+	return nil
 }
 
 // lastTime is the event time of the row just emitted.
@@ -138,8 +133,8 @@ func (c *sourceClock) record(time *plan.Time, elapsed, at int64) (pipeline.Mark,
 	return pipeline.Mark{Phase: pipeline.After, Watermark: c.watermark}, c.watermark != before || was
 }
 
-// record turns an entry into a row, a tombstone or a dead letter; it tells whether a row came out.
-func (s *source) record(e *pipeline.Entry) bool {
+// record turns the i-th entry into a row, a tombstone or a dead letter; it tells whether a row came out. ahead: it was decoded already.
+func (s *source) record(e *pipeline.Entry, i int, ahead bool) bool {
 	s.counts.Received++
 	s.out.At = pipeline.At{Pos: e.Pos, Phase: pipeline.During}
 	if e.Kind == pipeline.EntryStub {
@@ -151,50 +146,24 @@ func (s *source) record(e *pipeline.Entry) bool {
 		s.counts.Tombstones++
 		return false
 	}
-	d := s.decoder(e.Topic)
-	if d == nil {
-		s.refuse("decoder", "no decoder is configured for this topic", e)
-		return false
+	var r reading
+	if ahead {
+		r = s.readings[i]
+	} else {
+		r = s.lanes[0].read(e)
 	}
-	slots := s.out.Slots(s.plan.Width)
-	if err := d.Decode(e.Payload, slots); err != nil {
-		s.refuse(decodeReason(err), err.Error(), e)
+	if r.refused != nil {
+		s.refuse(r.refused.reason, r.refused.detail, e)
 		return false
-	}
-	s.fillMeta(e, slots)
-	at, reason := eventTime(s.plan.Time, e.Stamp, slots)
-	if reason != "" {
-		s.refuse("time", reason, e)
-		return false
-	}
-	if s.plan.TimeSlot >= 0 && at != pipeline.NoTime {
-		slots[s.plan.TimeSlot] = pipeline.IntValue(at)
 	}
 	s.counts.Rows++
-	s.out.Emit(0, at, slots)
+	s.out.Emit(0, r.time, r.slots)
 	return true
 }
 
 func (s *source) refuse(reason, detail string, e *pipeline.Entry) {
 	s.counts.Dead++
 	s.out.RefuseRaw(reason, detail, string(e.Topic), e.Payload)
-}
-
-func decodeReason(err error) string {
-	var ce *codec.Error
-	if errors.As(err, &ce) {
-		return "decode"
-	}
-	return "decoder"
-}
-
-func (s *source) decoder(topic []byte) codec.Decoder {
-	for i := range s.decoders {
-		if d := &s.decoders[i]; d.filter == "" || plan.MatchFilter(d.filter, topic) {
-			return d.decoder
-		}
-	}
-	return nil
 }
 
 // eventTime reads and checks the event time: a bad stamp refuses the record and leaves the watermark alone.

@@ -30,6 +30,7 @@ type step struct {
 	watermark int64
 	row       *pipeline.Row       // that the operator works on; nil: none, a timer
 	skips     []pipeline.Position // sorted: the operator panics at their rows, they become dead letters
+	tied      bool                // an instance of a keyed region: see instance.go
 }
 
 func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
@@ -52,10 +53,8 @@ func (s *step) run(ticks []pipeline.Tick) (err error) {
 			err = s.failed(r, debug.Stack())
 		}
 	}()
-	for _, t := range s.tables {
-		t.Lock()
-		defer t.Unlock()
-	}
+	s.lock()
+	defer s.unlock()
 	s.out.Reset()
 	s.merged = s.arrival.delay(s.inputs)
 	marks := s.inputs[0].marks
@@ -74,10 +73,30 @@ func (s *step) run(ticks []pipeline.Tick) (err error) {
 	default:
 		s.walk(ticks, marks)
 	}
+	s.finish(marks)
+	return nil
+}
+
+func (s *step) lock() {
+	for _, t := range s.tables {
+		t.Lock()
+	}
+}
+
+func (s *step) unlock() {
+	for _, t := range s.tables {
+		t.Unlock()
+	}
+}
+
+// finish hands the outputs over.
+func (s *step) finish(marks []pipeline.Mark) {
 	for p := range s.outputs {
 		s.outputs[p] = edge{rows: s.out.Ports[p], marks: marks}
+		if s.tied {
+			s.outputs[p].ties = s.out.PortTies(p)
+		}
 	}
-	return nil
 }
 
 // walk interleaves the columns (ticks, marks) with the merged rows.
@@ -147,6 +166,9 @@ func (s *step) elapsed(pos pipeline.Position, now pipeline.Stamp) {
 		return
 	}
 	s.out.At = pipeline.At{Pos: pos, Phase: pipeline.Before}
+	if s.tied {
+		s.out.CauseTimers()
+	}
 	s.op.Elapsed(now, s.out)
 }
 
@@ -156,5 +178,8 @@ func (s *step) mark(m pipeline.Mark) {
 	}
 	s.watermark = m.Watermark
 	s.out.At = pipeline.At{Pos: m.Pos, Phase: m.Phase}
+	if s.tied {
+		s.out.CauseTimers()
+	}
 	s.op.Watermark(m.Watermark, s.out)
 }

@@ -21,6 +21,10 @@ const ledgerTable = "$ledger"
 func (s *step) open() error {
 	s.counters = state.New(state.Spec{Name: ledgerTable, Kind: state.Value, Type: "exec.ledger", Version: 1})
 	s.tables = append(s.tables, s.counters)
+	return s.openOperator()
+}
+
+func (s *step) openOperator() error {
 	if err := s.op.Open(s); err != nil {
 		return fmt.Errorf("step %s: open: %w", s.uid, err)
 	}
@@ -41,30 +45,64 @@ func (s *step) Table(spec state.Spec) (*state.Table, error) {
 
 // save writes the ledger entry when it changed since the last barrier.
 func (s *step) save() error {
-	b := s.ledger()
+	due, _ := s.op.Timers()
+	return s.saveLedger(ledgerOf(s.out.Counters, s.merge, due, s.ticked))
+}
+
+func (s *step) refused(into []pipeline.DeadRow) []pipeline.DeadRow {
+	return append(into, s.out.Dead...)
+}
+
+func (s *step) timers() (elapsed, eventTime int64) {
+	if s.timeless {
+		return pipeline.NoDeadline, pipeline.NoDeadline
+	}
+	return s.op.Timers()
+}
+
+func (s *step) ledgers(into []StepLedger) []StepLedger {
+	return append(into, StepLedger{UID: s.uid, Counters: s.out.Counters})
+}
+
+func (s *step) reuse() { s.out.Reuse = true }
+
+func (s *step) saveLedger(b [ledgerBytes]byte) error {
 	s.counters.Lock()
 	defer s.counters.Unlock()
 	if old, ok := s.counters.Get(nil); ok && string(old) == string(b[:]) {
 		return nil
 	}
-	return s.counters.Put(nil, b[:])
+	if err := s.counters.Put(nil, b[:]); err != nil {
+		return fmt.Errorf("step %s: save: %w", s.uid, err)
+	}
+	return nil
 }
 
-func (s *step) ledger() (b [ledgerBytes]byte) {
-	c := s.out.Counters
+// ledgerOf makes the entry; merge is nil where there is one input, due the earliest elapsed timer.
+func ledgerOf(c pipeline.Counters, merge *merger, due, ticked int64) (b [ledgerBytes]byte) {
 	for i, v := range []uint64{c.In, c.Emitted, c.Late, c.Dropped, c.Dead} {
 		binary.LittleEndian.PutUint64(b[8*i:], v)
 	}
-	if s.merge != nil {
-		binary.LittleEndian.PutUint64(b[40:], uint64(s.merge.last))
-		if s.merge.idle {
+	if merge != nil {
+		binary.LittleEndian.PutUint64(b[40:], uint64(merge.last))
+		if merge.idle {
 			b[56] = 1
 		}
 	}
-	if due, _ := s.op.Timers(); due != pipeline.NoDeadline {
-		binary.LittleEndian.PutUint64(b[48:], uint64(s.ticked)+1)
+	if due != pipeline.NoDeadline {
+		binary.LittleEndian.PutUint64(b[48:], uint64(ticked)+1)
 	}
 	return b
+}
+
+// freeze takes what changed in each table since the last barrier: a swap of its dirty list.
+func (s *step) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
+	for _, table := range s.tables {
+		table.Lock()
+		parts = append(parts, pipeline.StatePart{UID: s.uid, Spec: table.Spec(), Frozen: table.Freeze()})
+		table.Unlock()
+	}
+	return parts
 }
 
 // restore fills the tables from a checkpoint and lets the operator rebuild its indexes. A panic over what it finds there is an error:
@@ -77,11 +115,11 @@ func (s *step) restore(from pipeline.StateSource) (err error) {
 	}()
 	if from != nil {
 		for _, t := range s.tables {
-			if err := loadTable(from, s.uid, t); err != nil {
+			if err := loadTable(from, s.uid, t.Spec(), t.Load); err != nil {
 				return err
 			}
 		}
-		if err := s.loadLedger(); err != nil {
+		if err := s.loadLedger(s.merge); err != nil {
 			return err
 		}
 	}
@@ -91,7 +129,7 @@ func (s *step) restore(from pipeline.StateSource) (err error) {
 	return nil
 }
 
-func (s *step) loadLedger() error {
+func (s *step) loadLedger(merge *merger) error {
 	b, ok := s.counters.Get(nil)
 	if !ok {
 		return nil
@@ -101,16 +139,16 @@ func (s *step) loadLedger() error {
 	}
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	s.out.Counters = pipeline.Counters{In: at(0), Emitted: at(1), Late: at(2), Dropped: at(3), Dead: at(4)}
-	if s.merge != nil {
-		s.merge.last, s.merge.idle, s.merge.announce = int64(at(5)), b[56] == 1, true
+	if merge != nil {
+		merge.last, merge.idle, merge.announce = int64(at(5)), b[56] == 1, true
 	}
 	s.ticked = int64(at(6)) - 1
 	return nil
 }
 
-func loadTable(from pipeline.StateSource, uid string, t *state.Table) error {
-	want := t.Spec()
-	spec, found, err := from.Entries(uid, want.Name, t.Load)
+// loadTable gives a checkpoint's entries of a table to load, and refuses those of another kind.
+func loadTable(from pipeline.StateSource, uid string, want state.Spec, load func(key, sub, val []byte) error) error {
+	spec, found, err := from.Entries(uid, want.Name, load)
 	if err != nil {
 		return fmt.Errorf("restore step %s, table %s: %w", uid, want.Name, err)
 	}

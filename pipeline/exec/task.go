@@ -15,7 +15,8 @@ import (
 type task struct {
 	name    string
 	sources []*source
-	steps   []*step
+	units   []unit
+	pool    *pool // nil: everything runs in the task's goroutine
 	sinks   []*sink
 	inputs  []<-chan envelope // the reader, or one per upstream task
 	imports [][]*edge         // per input: the local copies of the crossing edges it brings
@@ -31,6 +32,21 @@ type task struct {
 	done    atomic.Uint64 // position handled
 }
 
+// unit is a step, or a keyed region: what a task runs as one.
+type unit interface {
+	run(ticks []pipeline.Tick) error
+	// refused appends the dead letters of the batch.
+	refused(into []pipeline.DeadRow) []pipeline.DeadRow
+	timers() (elapsed, eventTime int64)
+	ledgers(into []StepLedger) []StepLedger
+	restore(from pipeline.StateSource) error
+	// save writes what the engine itself keeps into the tables; freeze then takes what changed in all of them.
+	save() error
+	freeze(parts []pipeline.StatePart) []pipeline.StatePart
+	// reuse: no row leaves the task.
+	reuse()
+}
+
 // deadSink numbers the pipeline's dead letters; it stands in the last task.
 type deadSink struct{ sink }
 
@@ -43,6 +59,9 @@ type deadlines struct {
 
 func (t *task) run(ctx context.Context) error {
 	taken := make([]envelope, len(t.inputs))
+	if t.pool != nil {
+		defer t.pool.start()()
+	}
 	for {
 		for i, in := range t.inputs {
 			select {
@@ -93,10 +112,10 @@ func (t *task) keepSlots() {
 		return
 	}
 	for _, s := range t.sources {
-		s.out.Reuse = true
+		s.reuse()
 	}
-	for _, s := range t.steps {
-		s.out.Reuse = true
+	for _, u := range t.units {
+		u.reuse()
 	}
 }
 
@@ -111,14 +130,16 @@ func (t *task) batch(ctx context.Context, taken []envelope) error {
 		t.pending = append(t.pending, taken[i].dead...)
 	}
 	for _, s := range t.sources {
-		s.run(in)
-		t.pending = append(t.pending, s.out.Dead...)
-	}
-	for _, s := range t.steps {
-		if err := s.run(in.Ticks); err != nil {
+		if err := s.run(in); err != nil {
 			return err
 		}
 		t.pending = append(t.pending, s.out.Dead...)
+	}
+	for _, u := range t.units {
+		if err := u.run(in.Ticks); err != nil {
+			return err
+		}
+		t.pending = u.refused(t.pending)
 	}
 	for _, s := range t.sinks {
 		dead, err := s.run(ctx)
@@ -184,15 +205,11 @@ func (t *task) barrier(ctx context.Context, b pipeline.Barrier) error {
 		snap.Parts = append(snap.Parts, pipeline.StatePart{UID: "$source/" + s.plan.Name, Spec: s.table.Spec(), Frozen: s.table.Freeze()})
 		s.table.Unlock()
 	}
-	for _, s := range t.steps {
-		if err := s.save(); err != nil {
-			return fmt.Errorf("step %s: save: %w", s.uid, err)
+	for _, u := range t.units {
+		if err := u.save(); err != nil {
+			return err
 		}
-		for _, table := range s.tables {
-			table.Lock()
-			snap.Parts = append(snap.Parts, pipeline.StatePart{UID: s.uid, Spec: table.Spec(), Frozen: table.Freeze()})
-			table.Unlock()
-		}
+		snap.Parts = u.freeze(snap.Parts)
 	}
 	for _, s := range t.allSinks() {
 		snap.Sinks = append(snap.Sinks, s.mark)

@@ -144,7 +144,7 @@ func (a *Alarm) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
 		if err := a.alarms.Put(a.key, a.entry); err != nil {
 			panic("BUG: an alarm that is there cannot be one too many: " + err.Error())
 		}
-		out.SetDeadline(at)
+		out.SetTimer(at, 0, a.key)
 		a.emit(TransitionRaise, a.key, s.time, s.value, out)
 	}
 }

@@ -75,7 +75,7 @@ func TestReplayEquality(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				c := optest.Config{New: draw(t), Ports: 2, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness")}
+				c := optest.Config{New: draw(t), Ports: 2, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness"), Keyed: name != "sort"}
 				optest.ReplayEquality(t, c, drawRecords(t))
 			})
 		})

@@ -26,6 +26,8 @@ type Config struct {
 	OutOfOrdernessMs int64
 	// Between is asked behind each record what happens before the next; nil: nothing.
 	Between func(record int) Checkpoint
+	// Keyed: the step may run in instances. What its timers emit must name them (Out.SetTimer), in their order; else it panics.
+	Keyed bool
 	// EarlyWatermark is the planted fault "the watermark of a batch is applied before its rows": the rows per batch. (Applied
 	// before the one row that moves it, a watermark changes nothing: that row lies at or behind it.)
 	EarlyWatermark int
@@ -60,6 +62,7 @@ type run struct {
 	begun     bool
 	saved     checkpoint
 	result    Result
+	ties      pipeline.Ties
 }
 
 type checkpoint struct {
@@ -110,6 +113,9 @@ func (r *run) feed(pos pipeline.Position, rec *Record) {
 	r.tick(pos, rec.Elapsed)
 	row := pipeline.Row{At: pipeline.At{Pos: pos, Phase: pipeline.During}, Time: rec.Time, Slots: rec.Slots}
 	r.out.At = row.At
+	if r.c.Keyed {
+		r.out.Cause(pipeline.InputTie(int(pos)))
+	}
 	r.out.Counters.In++
 	r.op.Process(rec.Input, &row, r.out)
 	r.moveWatermark(pos, rec.Time)
@@ -120,6 +126,7 @@ func (r *run) tick(pos pipeline.Position, elapsed int64) {
 	r.out.Now = now
 	if due, _ := r.op.Timers(); due <= elapsed {
 		r.out.At = pipeline.At{Pos: pos, Phase: pipeline.Before}
+		r.timers()
 		r.op.Elapsed(now, r.out)
 	}
 	for _, t := range r.tables {
@@ -141,7 +148,15 @@ func (r *run) mark(pos pipeline.Position, watermark int64) {
 	}
 	r.watermark = watermark
 	r.out.At = pipeline.At{Pos: pos, Phase: pipeline.After}
+	r.timers()
 	r.op.Watermark(watermark, r.out)
+}
+
+// timers says that the next call fires some.
+func (r *run) timers() {
+	if r.c.Keyed {
+		r.out.CauseTimers()
+	}
 }
 
 // between does what was asked for and gives the record to go on with.
@@ -198,6 +213,9 @@ func (r *run) commit(next int) error {
 func (r *run) restore() error {
 	r.op, r.tables = r.c.New(), nil
 	r.out = pipeline.NewOut("under test", r.c.Ports)
+	if r.c.Keyed {
+		r.out.Track(&r.ties, 1)
+	}
 	r.result = r.saved.result.clone()
 	r.out.Counters = r.result.Counters
 	if err := r.op.Open(r); err != nil {
@@ -236,6 +254,7 @@ func (r *run) collect() {
 	r.result.Dead = append(r.result.Dead, r.out.Dead...)
 	r.result.Counters = r.out.Counters
 	r.out.Reset()
+	r.ties.Reset()
 }
 
 func (r Result) clone() Result {

@@ -42,6 +42,7 @@ func Explain(spec *Spec, g *Graph) string {
 			fmt.Fprintf(&b, "          columns: %s\n", columnList(s.Columns))
 		}
 	}
+	explainRegions(&b, spec, g)
 	lossy := ""
 	for _, s := range g.Sources {
 		if s.QoS == 0 {
@@ -78,6 +79,47 @@ func explainSource(b *strings.Builder, s *Source) {
 		}
 		fmt.Fprintf(b, "          idle after %s: %s\n", time.Duration(s.Idle.AfterNs), what)
 	}
+}
+
+// explainRegions tells which steps run in instances. The rest of a pipeline runs in one.
+func explainRegions(b *strings.Builder, spec *Spec, g *Graph) {
+	in := fmt.Sprintf("%d instances", g.Parallelism)
+	switch {
+	case g.Parallelism == ParallelismAuto:
+		in = "an instance per core"
+	case g.Parallelism <= 1:
+		in = "one instance (parallelism: 1)"
+	}
+	for _, t := range g.Tasks {
+		for _, r := range t.Regions {
+			var uids []string
+			for _, i := range r.Steps {
+				uids = append(uids, g.Steps[i].UID)
+			}
+			fmt.Fprintf(b, "  keyed   %s  by %s in %s\n", strings.Join(uids, ", "), keyNames(spec, g, r), in)
+		}
+	}
+}
+
+// keyNames is the key of a region as its first keyed step has it in the config.
+func keyNames(spec *Spec, g *Graph, r Region) string {
+	for _, i := range r.Steps {
+		for _, s := range spec.Steps {
+			if s.UID.Value != g.Steps[i].UID || g.Steps[i].Keyed == nil {
+				continue
+			}
+			by := s.By
+			if s.Dedup != nil {
+				by = s.Dedup.Key
+			}
+			names := make([]string, len(by))
+			for n, k := range by {
+				names[n] = Printable(k.Value)
+			}
+			return strings.Join(names, ", ")
+		}
+	}
+	return ""
 }
 
 func columnList(cols []Column) string {

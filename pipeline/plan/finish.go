@@ -12,7 +12,7 @@ import (
 
 // finish numbers the parts and makes the graph; every slot has been given out.
 func (c *compiler) finish() *Graph {
-	g := &Graph{Name: c.spec.Name.Value}
+	g := &Graph{Name: c.spec.Name.Value, Parallelism: c.spec.Parallelism}
 	number := make([]int, len(c.origins)) // of the sources that are read
 	for i, o := range c.origins {
 		if o == nil {
@@ -58,6 +58,8 @@ func (b *built) finish() *Step {
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
 	}
+	s.Keyed, s.Carries, s.Narrow = b.keyed, b.carries(), b.narrow
+	s.Stateless = len(b.in) == 1 && !b.stateful && pipeline.IsTimeless(b.new())
 	return s
 }
 

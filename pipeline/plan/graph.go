@@ -15,7 +15,13 @@ type Graph struct {
 	Sinks   []*Sink
 	Tasks   []Task
 	Hash    [32]byte // over the canonical meaning
+	// Parallelism is in how many instances keyed regions run, at most pipeline.KeyGroups; 0 is 1, ParallelismAuto one per core. It shows
+	// neither in the results nor in the hash.
+	Parallelism int
 }
+
+// ParallelismAuto as Parallelism: one instance per core of the machine that runs it.
+const ParallelismAuto = -1
 
 // Ref names an edge: output Port of a step, or the one output of a source when Step < 0.
 type Ref struct {
@@ -46,6 +52,8 @@ type TopicDecoder struct {
 	As    string // json, cbor, text, number, bytes, csv, influx
 	// Params is the canonical form of what else was configured, "" for nothing.
 	Params string
+	// Ordered: what the decoder makes of a message depends on those before it; then messages are decoded one by one.
+	Ordered bool
 }
 
 // Time says where a row's event time is and what is accepted, in ms.
@@ -99,6 +107,14 @@ type Step struct {
 	Params string
 	// Columns are those of port 0, nil where the rows of the input go on.
 	Columns []Column
+	// Keyed tells how the step may be divided by key; nil: it may not.
+	Keyed *Keyed
+	// Stateless: neither state nor time nor a second input; it may run wherever its rows are.
+	Stateless bool
+	// Narrow: at most one row comes out for each that comes in, on all ports together, and none from a timer.
+	Narrow bool
+	// Carries says, per port, which slot of the input each slot of the output is, -1 for none; nil: not known.
+	Carries [][]int
 }
 
 // Sink is one output stream.
@@ -121,4 +137,5 @@ type Sink struct {
 type Task struct {
 	Name                  string
 	Sources, Steps, Sinks []int // indexes into the graph, each list in plan order
+	Regions               []Region
 }

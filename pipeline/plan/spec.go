@@ -12,6 +12,8 @@ type Spec struct {
 	State   StateSpec
 	// AtLeastOnce is checkpoint.mode at-least-once: results leave without waiting for the journal.
 	AtLeastOnce bool
+	// Parallelism is Graph.Parallelism.
+	Parallelism int
 	// CommitIntervalMs is checkpoint.interval, for Explain.
 	CommitIntervalMs int64
 }

@@ -19,6 +19,8 @@ func (c *compiler) deadband(b *built, in *edge) bool {
 	config := ops.DeadbandConfig{Key: slotsOf(keys), Value: value, Threshold: d.Threshold, MaxKeys: c.maxKeys(b.spec), TTL: c.ttl(b.spec)}
 	b.stateful, b.programs, b.validate = true, []*expr.Program{value}, config.Validate
 	b.out = []edge{*in}
+	b.narrow = true
+	b.keyedBy(config.Key, stateKeyWhole, config.Key)
 	b.new = func() pipeline.Operator { return ops.NewDeadband(config) }
 	b.params = func() string {
 		return fmt.Sprintf("by %s value %s threshold %v ttl %d max_keys %d", keyText(keys), value, d.Threshold, config.TTL, config.MaxKeys)
@@ -82,6 +84,8 @@ func (c *compiler) alarm(b *built, in *edge) bool {
 	config.Width = t.width()
 	b.stateful, b.validate, b.fixed = true, config.Validate, t
 	b.out = []edge{{scope: t, timed: in.timed}}
+	b.narrow = config.HoldNs == 0
+	b.keyedBy(config.Key, stateKeyWhole, config.KeyOut)
 	b.new = func() pipeline.Operator { return withTime(ops.NewAlarm(config), timeSlot) }
 	b.params = func() string {
 		text := fmt.Sprintf("by %s value %s raise %s hold %d latch %v max_keys %d", keyText(keys), value, raise, a.HoldNs, a.Latch, config.MaxKeys)
@@ -113,6 +117,10 @@ func (c *compiler) dedup(b *built, in *edge) bool {
 	}
 	b.stateful, b.validate = true, config.Validate
 	b.out = []edge{*in}
+	b.narrow = true
+	if slots := fieldSlots(config.Key); slots != nil {
+		b.keyedBy(slots, stateKeyWhole, slots)
+	}
 	b.new = func() pipeline.Operator { return ops.NewDedup(config) }
 	b.params = func() string {
 		return fmt.Sprintf("key %s ttl %d max_keys %d", strings.Join(text, ","), config.TTL, config.MaxKeys)
@@ -136,6 +144,18 @@ func (c *compiler) sort(b *built, in *edge) bool {
 
 func (c *compiler) noTime(s *StepSpec, at Pos) {
 	c.problems.Add(at, "", "give every source before it the setting time", "%s needs event time, its rows have none", stepName(s))
+}
+
+// fieldSlots gives the slots of expressions that are fields and nothing else; nil when one is more.
+func fieldSlots(programs []*expr.Program) (slots []int) {
+	for _, p := range programs {
+		slot, ok := p.Slot()
+		if !ok {
+			return nil
+		}
+		slots = append(slots, slot)
+	}
+	return slots
 }
 
 func slotsOf(keys []key) []int {

@@ -14,7 +14,7 @@ func (c *compiler) filter(b *built, in *edge) bool {
 	if prog == nil {
 		return false
 	}
-	b.programs = []*expr.Program{prog}
+	b.programs, b.narrow = []*expr.Program{prog}, true
 	b.out = []edge{*in}
 	b.new = func() pipeline.Operator { return ops.NewFilter(prog) }
 	b.params = prog.String
@@ -35,13 +35,18 @@ func (c *compiler) selects(b *built, in *edge) bool {
 		slot, good := c.column(t, col.Name.Value, prog.Kind(), col.Name.Pos)
 		ok = ok && good
 		columns = append(columns, ops.Column{Slot: slot, Prog: prog})
+		from, bare := prog.Slot()
+		if !bare {
+			from = -1
+		}
+		b.carry = append(b.carry, from)
 		b.programs = append(b.programs, prog)
 		text = append(text, col.Name.Value+"="+prog.String())
 	}
 	if !ok || len(columns) == 0 {
 		return false
 	}
-	b.fixed = t
+	b.fixed, b.narrow = t, true
 	b.out = []edge{{scope: t, timed: in.timed}}
 	b.new = func() pipeline.Operator { return ops.NewSelect(columns, t.width()) }
 	b.params = func() string { return strings.Join(text, "\n") }

@@ -27,6 +27,10 @@ type built struct {
 	validate func() error
 	// params writes the canonical form; called when all slots are given out.
 	params func() string
+	in     []*edge
+	carry  []int  // slot of port 0 -> slot of the input, -1: none; nil: not known
+	keyed  *Keyed // nil: not to be divided by key
+	narrow bool   // Step.Narrow
 }
 
 // kind tells what a step is; more than one name is a problem of the caller.
@@ -66,7 +70,7 @@ func (c *compiler) step(i int) {
 			return // what feeds it has a problem
 		}
 	}
-	b := &built{spec: s, kind: kind}
+	b := &built{spec: s, kind: kind, in: inputs}
 	ok := false
 	switch kind {
 	case KindFilter:

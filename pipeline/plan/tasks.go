@@ -4,6 +4,14 @@ package plan
 // and sinks that depend on it alone, and a last task for the rest, which is there even when it is empty: the dead letters
 // of all end in it.
 func cut(g *Graph) []Task {
+	tasks := divide(g)
+	for i := range tasks {
+		tasks[i].Regions = Regions(g, tasks[i].Steps)
+	}
+	return tasks
+}
+
+func divide(g *Graph) []Task {
 	if len(g.Sources) == 1 {
 		t := Task{Name: "main"}
 		t.Sources = []int{0}

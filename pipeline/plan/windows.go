@@ -52,6 +52,7 @@ func (c *compiler) window(b *built, in *edge) bool {
 	config.Width = t.width()
 	b.stateful, b.validate, b.fixed = true, config.Validate, t
 	b.out = []edge{{scope: t, timed: true}, *in}
+	b.keyedBy(config.Key, stateKeyBehind(window.KeyAt), config.KeyOut, config.Key)
 	b.new = func() pipeline.Operator { return window.NewTumbling(config) }
 	b.params = func() string {
 		return fmt.Sprintf("tumbling %d offset %d lateness %d by %s ttl %d max_keys %d\n%s",

@@ -33,6 +33,9 @@ type Table struct {
 	loaded    []int64  // stamps not yet in ages
 	unstamped []uint32 // entries loaded from a table without TTL
 
+	limit   *Limit // shared with the tables of other instances; nil: MaxKeys is this table's own
+	ceiling int    // Limit.Apart: entries that this table may come to
+
 	untracked bool // changes are in no checkpoint
 	forget    bool // planted fault: an abort gives nothing back
 }
@@ -160,7 +163,7 @@ func (t *Table) upsert(key, sub []byte, size int, keep bool) (val []byte, id uin
 		rec = t.slab.at(t.index.entry(id).ref)
 	}
 	created = id == 0 || !t.there(rec)
-	if created && t.spec.MaxKeys > 0 && t.live >= t.spec.MaxKeys {
+	if created && t.full() {
 		return nil, 0, false, ErrMaxKeys
 	}
 	linked := false // an expired entry is still in its key's list

@@ -27,6 +27,9 @@ const spanMax = math.MaxInt64 / 8
 // startBytes is the length of a window's start at the head of an entry's key.
 const startBytes = 8
 
+// KeyAt is where a row's key begins in a key of the window's tables.
+const KeyAt = startBytes
+
 // appendStart writes a start so that byte order is number order.
 func appendStart(dst []byte, start int64) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(start)^1<<63)

@@ -16,6 +16,7 @@ func (t *Tumbling) firePane(p *pane, stays bool, out *pipeline.Out) {
 	}
 	for i := range p.keys {
 		t.key = append(appendStart(t.key[:0], p.start), p.key(i)...)
+		out.SetTimer(p.end, p.start, t.key[startBytes:])
 		if _, ok := t.entries.Get(t.key); !ok { // gone by its TTL
 			out.Counters.Dropped++
 			continue

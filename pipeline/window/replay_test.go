@@ -59,7 +59,7 @@ func TestReplayEquality(t *testing.T) {
 			t.Fatal(err)
 		}
 		optest.ReplayEquality(t, optest.Config{
-			New: func() pipeline.Operator { return window.NewTumbling(c) }, Ports: 2, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness"),
+			New: func() pipeline.Operator { return window.NewTumbling(c) }, Ports: 2, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness"), Keyed: true,
 		}, drawRecords(t))
 	})
 }

@@ -166,7 +166,6 @@ func (t *Tumbling) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 func (t *Tumbling) Watermark(w int64, out *pipeline.Out) {
 	t.watermark = max(t.watermark, w)
 	for p := t.panes.due(w); p != nil; p = t.panes.due(w) {
-		out.SetDeadline(p.end)
 		t.firePane(p, w < p.end+t.c.LatenessMs, out)
 	}
 	for p := t.panes.over(w, t.c.LatenessMs); p != nil; p = t.panes.over(w, t.c.LatenessMs) {

@@ -19,6 +19,16 @@ func (j *Journal) Reader(from pipeline.Position) (pipeline.BlockReader, error) {
 	return &reader{j: j, in: r}, nil
 }
 
+// EagerReader is a Reader that does not wait for the sync: it is for pipelines whose results may repeat (checkpoint.mode at-least-once). What it
+// gave may be gone after a crash; no checkpoint may stand on it before Durable has reached it (RULES 8).
+func (j *Journal) EagerReader(from pipeline.Position) (pipeline.BlockReader, error) {
+	r, err := j.log.EagerReader(uint64(from))
+	if err != nil {
+		return nil, failure(err)
+	}
+	return &reader{j: j, in: r}, nil
+}
+
 // reader is for one goroutine.
 type reader struct {
 	j     *Journal

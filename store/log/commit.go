@@ -105,6 +105,7 @@ func (l *Log) commit(timer *time.Timer) error {
 	if l.bugs.ackEarly {
 		l.publish(blocks, size, b)
 	}
+	l.showAhead(blocks)
 	if !l.bugs.noSync {
 		if err := l.last.sync(); err != nil {
 			return fmt.Errorf("%w: %w", ErrFailed, err)
@@ -255,6 +256,18 @@ func (l *Log) patiently(timer *time.Timer, f func() error) error {
 	}
 }
 
+// showAhead gives written blocks to the readers that do not wait for the sync, if there are any.
+func (l *Log) showAhead(blocks []*Block) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.eager == 0 || l.bugs.ackEarly {
+		return
+	}
+	l.ahead = blocks
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
 // publish makes committed blocks visible and wakes everybody. spare is the emptied memory of the block.
 func (l *Log) publish(blocks []*Block, bytes int, spare block) {
 	last := blocks[len(blocks)-1]
@@ -278,7 +291,7 @@ func (l *Log) publish(blocks []*Block, bytes int, spare block) {
 	}
 	l.stats.Syncs++
 	l.stats.BytesAppended += uint64(bytes)
-	l.durable, l.stamp = last.Last, last.Stamp
+	l.durable, l.stamp, l.ahead = last.Last, last.Stamp, nil
 	l.inflight, l.spare = 0, spare
 	moved := l.moved
 	l.moved = make(chan struct{})

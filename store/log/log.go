@@ -67,6 +67,8 @@ type Log struct {
 	free      []*segment // recycled
 	tail      []*Block   // newest durable blocks, consecutive, up to durable
 	tailBytes int
+	eager     int      // open readers that do not wait for the sync
+	ahead     []*Block // for them: written, not yet durable; consecutive, behind durable
 	stamp     pipeline.Stamp // of the newest frame
 	watchers  []*watcher
 	moved     chan struct{} // closed when durable moves or the log ends

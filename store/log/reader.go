@@ -10,9 +10,10 @@ import (
 
 // Reader gives the durable records in order. It is for one goroutine; a log may have many.
 type Reader struct {
-	l    *Log
-	next uint64
-	buf  []byte
+	l     *Log
+	next  uint64
+	buf   []byte
+	eager bool
 }
 
 // Reader starts at position from, which may lie ahead of the last record. ErrTrimmed: it lies below First.
@@ -23,6 +24,20 @@ func (l *Log) Reader(from uint64) (*Reader, error) {
 		return nil, fmt.Errorf("read log from %d, first is %d: %w", from, l.first, ErrTrimmed)
 	}
 	return &Reader{l: l, next: from}, nil
+}
+
+// EagerReader is a Reader that gives records as soon as they are written, before they are synced: after a crash they may be gone, and their
+// positions be given out again. Whoever relies on one, in a checkpoint or towards somebody else, waits for Durable or calls Sync. Close it.
+func (l *Log) EagerReader(from uint64) (*Reader, error) {
+	r, err := l.Reader(from)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.eager = true
+	l.eager++
+	return r, nil
 }
 
 // Next waits for durable records behind those it gave and gives at most one frame of them. At the tail they come from memory; a
@@ -46,8 +61,17 @@ func (r *Reader) Next(ctx context.Context) (*Block, error) {
 	}
 }
 
-// Close ends the reader. Blocks that it gave stay valid.
-func (r *Reader) Close() error { r.buf = nil; return nil }
+// Close ends the reader. Blocks that it gave stay valid. Repeating it is harmless.
+func (r *Reader) Close() error {
+	r.buf = nil
+	if r.eager {
+		r.l.mu.Lock()
+		r.l.eager--
+		r.l.mu.Unlock()
+		r.eager = false
+	}
+	return nil
+}
 
 // poll gives the next block, or what to wait for.
 func (r *Reader) poll() (*Block, <-chan struct{}, error) {
@@ -64,6 +88,9 @@ func (r *Reader) poll() (*Block, <-chan struct{}, error) {
 		return nil, nil, fmt.Errorf("read log at %d, first is %d: %w", r.next, l.first, ErrTrimmed)
 	case r.next > l.durable:
 		defer l.mu.Unlock()
+		if b := l.unsyncedBlock(r.next); b != nil && r.eager && l.err == nil {
+			return b.from(r.next), nil, nil
+		}
 		return nil, l.moved, l.err
 	case len(l.tail) > 0 && l.tail[0].First <= r.next:
 		b := l.tail[sort.Search(len(l.tail), func(i int) bool { return l.tail[i].Last >= r.next })]
@@ -89,6 +116,16 @@ func (r *Reader) poll() (*Block, <-chan struct{}, error) {
 	l.stats.DamagedReads++
 	l.o.Logger.Error("log frame is damaged: records lost", "segment", seg.name, "offset", ref.off, "first", ref.first, "last", ref.last, "error", err)
 	return (&Block{First: ref.first, Last: ref.last, Lost: true}).from(r.next), nil, nil
+}
+
+// unsyncedBlock gives the block at pos that was written and is not durable yet; nil: there is none. mu is held.
+func (l *Log) unsyncedBlock(pos uint64) *Block {
+	for _, b := range l.ahead {
+		if pos >= b.First && pos <= b.Last {
+			return b
+		}
+	}
+	return nil
 }
 
 func damaged(err error) bool {

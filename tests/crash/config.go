@@ -46,6 +46,7 @@ pipelines:
       - {uid: later-a, from: all, http: {url: "URL"}}
   windows-bbolt:
     start: earliest
+    parallelism: 2
     checkpoint: {interval: 300ms, store: bbolt}
     steps:
       - {uid: w, from: a, by: [k], window: {tumbling: 1s}, aggregate: {n: count(), sum: sum(v)}}
@@ -54,6 +55,7 @@ pipelines:
       - {uid: win-later-a, from: w, http: {url: "URL"}}
   union-log:
     start: earliest
+    parallelism: 3
     checkpoint: {interval: 400ms, store: log}
     steps:
       - {uid: u, from: [a, b]}

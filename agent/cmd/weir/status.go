@@ -85,6 +85,12 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 	if c.LastError != "" {
 		fmt.Fprintf(t, "  \tlast failure: %s\n", c.LastError)
 	}
+	for _, task := range p.Tasks {
+		fmt.Fprintf(t, "  task %s\tposition %d\n", task.Name, task.Position)
+		for _, r := range task.Regions {
+			fmt.Fprintf(t, "    keyed %s\t%d instances\trows %v\n", strings.Join(r.Steps, ", "), len(r.Rows), r.Rows)
+		}
+	}
 	for _, s := range p.Sources {
 		fmt.Fprintf(t, "  source %s\treceived %d\trows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Rows, s.Tombstones, s.Dead)
 	}
