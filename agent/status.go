@@ -88,7 +88,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 	ledger := a.engine.Ledger()
 	for _, s := range ledger.Sources {
 		p.Sources = append(p.Sources, api.SourceLedger{
-			Name: s.Name, Received: s.Received, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
+			Name: s.Name, Received: s.Received, Split: s.Split, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
 		})
 	}
 	for _, s := range ledger.Steps {

@@ -238,7 +238,7 @@ func (p *Pipeline) restore() error {
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
 			if from != nil {
-				if err := loadTable(from, "$source/"+s.plan.Name, s.table.Spec(), s.table.Load); err != nil {
+				if err := loadTableSince(from, "$source/"+s.plan.Name, s.table.Spec(), 1, s.table.Load); err != nil {
 					return err
 				}
 			}

@@ -15,6 +15,7 @@ type decodeLane struct {
 	plan     *plan.Source
 	decoders []topicDecoder
 	out      *pipeline.Out // gives the slots
+	several  []reading     // of the batch's payloads with several records
 	topics   map[string]topicText
 }
 
@@ -26,19 +27,26 @@ type topicDecoder struct {
 	decoder codec.Decoder
 }
 
-// reading is what an entry holds, or why it is refused. It is small: with several lanes it goes from one core to another.
+// reading is what a record holds, or why it is refused; or the records of a payload that may have several. It is small: with several lanes it goes
+// from one core to another.
 type reading struct {
 	slots   []pipeline.Value
 	time    int64
-	refused *refusal // nil: it is not
+	refused *refusal  // nil: it is not
+	records []reading // not nil: the payload is split into these, and the rest says nothing
 }
 
-type refusal struct{ reason, detail string }
+type refusal struct {
+	reason, detail string
+	raw            []byte // what a dead letter keeps
+}
 
-func refusedFor(reason, detail string) reading { return reading{refused: &refusal{reason, detail}} }
+func refusedFor(reason, detail string, raw []byte) reading {
+	return reading{refused: &refusal{reason, detail, raw}}
+}
 
 func newDecodeLane(p *plan.Source, out *pipeline.Out) *decodeLane {
-	l := &decodeLane{plan: p, out: out, topics: map[string]topicText{}}
+	l := &decodeLane{plan: p, out: out, topics: map[string]topicText{}, several: []reading{}} // never nil: nor is a part of it
 	for _, d := range p.Decoders {
 		l.decoders = append(l.decoders, topicDecoder{filter: d.Topic, decoder: d.New()})
 	}
@@ -67,6 +75,9 @@ func (s *source) reuse() {
 // decodeAhead reads all entries of a batch, each lane a run of them; false when that is not worth it.
 func (s *source) decodeAhead(in *Input) (bool, error) {
 	n := len(s.lanes)
+	for _, l := range s.lanes {
+		l.begin()
+	}
 	if n == 1 || len(in.Entries) < aloneRows {
 		return false, nil
 	}
@@ -95,23 +106,58 @@ func (s *source) decodeAhead(in *Input) (bool, error) {
 
 // read decodes a message and finds its event time.
 func (s *decodeLane) read(e *pipeline.Entry) reading {
-	d := s.decoder(e.Topic)
-	if d == nil {
-		return refusedFor("decoder", "no decoder is configured for this topic")
+	switch d := s.decoder(e.Topic).(type) {
+	case nil:
+		return refusedFor("decoder", "no decoder is configured for this topic", e.Payload)
+	case codec.Splitter:
+		return s.split(e, d)
+	default:
+		return s.one(e, e.Payload, func(slots []pipeline.Value) error { return d.Decode(e.Payload, slots) })
 	}
+}
+
+// split reads each record of a payload; one that is refused leaves the others alone.
+func (s *decodeLane) split(e *pipeline.Entry, d codec.Splitter) reading {
+	first := len(s.several)
+	for rest := e.Payload; ; {
+		var record []byte
+		if record, rest = d.Next(rest); len(record) == 0 {
+			return reading{records: s.several[first:len(s.several):len(s.several)]}
+		}
+		if len(s.several)-first == recordsMax {
+			s.several = s.several[:first]
+			return refusedFor("decode", tooManyRecords, e.Payload)
+		}
+		s.several = append(s.several, s.one(e, record, func(slots []pipeline.Value) error { return d.Decode(record, slots) }))
+	}
+}
+
+// recordsMax bounds what a payload may become: a megabyte of line breaks must not become as many rows. A day of one record per second fits.
+const recordsMax = 1 << 17
+
+var tooManyRecords = fmt.Sprintf("the payload holds more than %d records", recordsMax)
+
+// one fills the slots of a record. raw is what a dead letter keeps of it.
+func (s *decodeLane) one(e *pipeline.Entry, raw []byte, decode func([]pipeline.Value) error) reading {
 	slots := s.out.Slots(s.plan.Width)
-	if err := d.Decode(e.Payload, slots); err != nil {
-		return refusedFor(decodeReason(err), err.Error())
+	if err := decode(slots); err != nil {
+		return refusedFor(decodeReason(err), err.Error(), raw)
 	}
 	s.fillMeta(e, slots)
 	at, reason := eventTime(s.plan.Time, e.Stamp, slots)
 	if reason != "" {
-		return refusedFor("time", reason)
+		return refusedFor("time", reason, raw)
 	}
 	if s.plan.TimeSlot >= 0 && at != pipeline.NoTime {
 		slots[s.plan.TimeSlot] = pipeline.IntValue(at)
 	}
 	return reading{slots: slots, time: at}
+}
+
+// begin forgets the batch before: nobody refers to its readings any more.
+func (s *decodeLane) begin() {
+	clear(s.several)
+	s.several = s.several[:0]
 }
 
 func (s *decodeLane) decoder(topic []byte) codec.Decoder {
