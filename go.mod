@@ -29,4 +29,5 @@ require (
 	github.com/valyala/fastrand v1.1.0 // indirect
 	github.com/valyala/histogram v1.2.0 // indirect
 	golang.org/x/net v0.44.0 // indirect
+	google.golang.org/protobuf v1.36.11
 )

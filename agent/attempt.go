@@ -192,6 +192,7 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 		},
 		Handled: func(n int) { a.coordinator.Records(n) },
 		Skip:    a.skip,
+		Ask:     a.agent.wished,
 		Logger:  a.log,
 	})
 }

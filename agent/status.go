@@ -19,7 +19,7 @@ func (a *Agent) Status() api.Status {
 		Journal: a.journalStatus(),
 	}
 	for _, b := range a.sessions {
-		s.Sessions = append(s.Sessions, b.status())
+		s.Sessions = append(s.Sessions, b.status(a.rebirths.sentTo(b.name)))
 	}
 	for _, sup := range a.supervisors {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))

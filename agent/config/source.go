@@ -12,7 +12,7 @@ import (
 var sourceObject = &object[Source]{what: "a source", list: []*setting{
 	set("mqtt", mqttObject, func(s *Source) *Source { return s }, "Where the messages come from.", required()),
 	set("decode", decodeKind{}, func(s *Source) *[]plan.DecodeSpec { return &s.Decode },
-		"How payloads are read: json, cbor, text, number, bytes; or a list of {topic, as}, of which the first that matches counts (no topic: all others). What nothing matches becomes a dead letter.", byDefault("json")),
+		"How payloads are read: json, cbor, csv, influx, sparkplug, text, number, bytes; or a list of {topic, as}, of which the first that matches counts (no topic: all others). What nothing matches becomes a dead letter.", byDefault("json")),
 	set("fields", fieldsKind{}, func(s *Source) *[]plan.FieldSpec { return &s.Fields },
 		"Fields of the payload and their types (bool, int, float, string, json, any). Given: other names are refused in expressions. Left out: every name is accepted."),
 	set("time", optional[plan.TimeSpec]{timeObject}, func(s *Source) **plan.TimeSpec { return &s.Time }, "Event time. Windows need it."),
@@ -46,7 +46,7 @@ var mqttObject = &object[Source]{what: "mqtt", list: []*setting{
 	s.Filter = filter
 }}
 
-var decoders = []string{plan.DecodeJSON, plan.DecodeCBOR, plan.DecodeText, plan.DecodeNumber, plan.DecodeBytes, plan.DecodeCSV, plan.DecodeInflux}
+var decoders = []string{plan.DecodeJSON, plan.DecodeCBOR, plan.DecodeText, plan.DecodeNumber, plan.DecodeBytes, plan.DecodeCSV, plan.DecodeInflux, plan.DecodeSparkplug}
 
 // decodeKind is one decoder for all topics, or a list.
 type decodeKind struct{}
@@ -59,11 +59,17 @@ var decodeObject = &object[plan.DecodeSpec]{what: "a decoder", list: []*setting{
 		return ""
 	}, allowed: "an MQTT topic filter"}, func(d *plan.DecodeSpec) *plan.Text { return &d.Topic }, "Topics that it reads. Left out: all that no earlier one matched."),
 	set("as", choiceText{choiceKind{words: decoders}}, func(d *plan.DecodeSpec) *plan.Text { return &d.As },
-		"json, cbor, csv, influx (line protocol); text, number, bytes put the payload into the field value.", required()),
+		"json, cbor, csv, influx (line protocol), sparkplug (Sparkplug B); text, number, bytes put the payload into the field value.", required()),
 	set("columns", textsKind{textKind{what: "the name of a column", check: plan.CheckFieldName, allowed: plan.FieldNameAllowed}}, func(d *plan.DecodeSpec) *[]plan.Text { return &d.Columns },
 		"csv: names of the values of a line, in order."),
 	set("separator", choiceKind{words: []string{",", ";", "|", "tab"}}, func(d *plan.DecodeSpec) *string { return &d.Separator },
 		"csv: what stands between the values.", byDefault(",")),
+	set("rows", choiceKind{words: []string{plan.RowsMessage, plan.RowsMetric}}, func(d *plan.DecodeSpec) *string { return &d.Rows },
+		"sparkplug: a row per message, whose fields are its metrics, or a row per metric with name, value, datatype, timestamp, historical, alias.", byDefault(plan.RowsMessage)),
+	set("rebirth", boolKind{}, func(d *plan.DecodeSpec) *bool { return &d.Rebirth },
+		"sparkplug: ask a node for its birth certificates (a node command is published) when a message is missing or an alias is unknown.", byDefault("true")),
+	set("rebirth_every", wholeMs{durationKind{least: time.Second}}, func(d *plan.DecodeSpec) *int64 { return &d.RebirthEveryMs },
+		"sparkplug: least time between two such requests to one node.", byDefault("1m")),
 }, place: func(d *plan.DecodeSpec, at plan.Pos) { d.Pos = at }, check: checkDecode}
 
 func checkDecode(r *reader, n *node, d *plan.DecodeSpec) {
@@ -72,6 +78,9 @@ func checkDecode(r *reader, n *node, d *plan.DecodeSpec) {
 		r.problems.Add(n.pos, "", "decode: [{as: csv, columns: [ts, device, temp]}]", "csv needs the names of its columns")
 	case d.As.Value != plan.DecodeCSV && len(d.Columns) > 0:
 		r.problems.Add(d.Columns[0].Pos, "", "columns are for csv", "a decoder as %s has columns", d.As)
+	}
+	if d.As.Value != plan.DecodeSparkplug && d.Rows == plan.RowsMetric {
+		r.problems.Add(n.pos, "", "rows: metric is for sparkplug", "a decoder as %s has rows", d.As)
 	}
 	for i, c := range d.Columns {
 		for _, before := range d.Columns[:i] {
@@ -95,7 +104,7 @@ func (decodeKind) read(r *reader, n *node, into *[]plan.DecodeSpec) {
 		listOf[plan.DecodeSpec]{of: decodeObject, least: 1}.read(r, n, into)
 		return
 	}
-	var d plan.DecodeSpec
+	d := plan.DecodeSpec{Rebirth: true, RebirthEveryMs: 60_000} // as the defaults of the long form
 	choiceText{choiceKind{words: decoders}}.read(r, n, &d.As)
 	checkDecode(r, n, &d)
 	*into = []plan.DecodeSpec{d}

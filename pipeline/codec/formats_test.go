@@ -89,6 +89,8 @@ func exampleDecoder(t *testing.T, format, kindName string) Decoder {
 		return NewCBOR([]Field{field(t, "a", 0, kind)}, -1, Default())
 	case "csv":
 		return NewCSV([]Field{field(t, "a", 0, kind)}, -1, []string{"a", "b"}, ',', Default())
+	case "sparkplug":
+		return NewSparkplug([]Field{field(t, "a", 0, kind)}, -1, false, Default())
 	case "influx":
 		return NewInflux([]Field{field(t, "a", 0, kind)}, -1, Default())
 	case "text":
@@ -104,7 +106,7 @@ func examplePayload(t *testing.T, format, in string) []byte {
 		return []byte(in)
 	case "json":
 		return []byte(strings.Replace(in, "⟨BOM⟩", bom, 1))
-	case "cbor":
+	case "cbor", "sparkplug":
 		b, err := hex.DecodeString(strings.ReplaceAll(in, " ", ""))
 		if err != nil {
 			t.Fatal(err)

@@ -71,6 +71,7 @@ func (a *assembly) fill(ti int, t *task) error {
 	for _, i := range spec.Sources {
 		s := newSource(a.graph.Sources[i])
 		s.divide(t.pool, a.p.instances)
+		s.tell(a.p.options.Ask)
 		s.table = state.New(s.spec())
 		t.sources = append(t.sources, s)
 		a.sources[i] = place{task: ti, port: func(int) *edge { return &s.output }}

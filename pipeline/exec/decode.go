@@ -17,12 +17,14 @@ type decodeLane struct {
 	out      *pipeline.Out // gives the slots
 	several  []reading     // of the batch's payloads with several records
 	topics   map[string]topicText
+	ask      func(*plan.TopicDecoder, pipeline.Position, codec.Wish) // nil: wishes are not told
 }
 
 // topicCacheMax bounds the cache of captured topic levels: topics are chosen by whoever can publish.
 const topicCacheMax = 4096
 
 type topicDecoder struct {
+	plan    *plan.TopicDecoder
 	filter  string // "" matches every topic
 	decoder codec.Decoder
 }
@@ -47,8 +49,9 @@ func refusedFor(reason, detail string, raw []byte) reading {
 
 func newDecodeLane(p *plan.Source, out *pipeline.Out) *decodeLane {
 	l := &decodeLane{plan: p, out: out, topics: map[string]topicText{}, several: []reading{}} // never nil: nor is a part of it
-	for _, d := range p.Decoders {
-		l.decoders = append(l.decoders, topicDecoder{filter: d.Topic, decoder: d.New()})
+	for i := range p.Decoders {
+		d := &p.Decoders[i]
+		l.decoders = append(l.decoders, topicDecoder{plan: d, filter: d.Topic, decoder: d.New()})
 	}
 	return l
 }
@@ -106,9 +109,13 @@ func (s *source) decodeAhead(in *Input) (bool, error) {
 
 // read decodes a message and finds its event time.
 func (s *decodeLane) read(e *pipeline.Entry) reading {
-	switch d := s.decoder(e.Topic).(type) {
-	case nil:
+	t := s.decoder(e.Topic)
+	if t == nil {
 		return refusedFor("decoder", "no decoder is configured for this topic", e.Payload)
+	}
+	switch d := t.decoder.(type) {
+	case codec.Sequential:
+		return s.follow(e, t.plan, d)
 	case codec.Splitter:
 		return s.split(e, d)
 	default:
@@ -130,6 +137,25 @@ func (s *decodeLane) split(e *pipeline.Entry, d codec.Splitter) reading {
 		}
 		s.several = append(s.several, s.one(e, record, func(slots []pipeline.Value) error { return d.Decode(record, slots) }))
 	}
+}
+
+// follow reads a message of a decoder that goes by those before it.
+func (s *decodeLane) follow(e *pipeline.Entry, p *plan.TopicDecoder, d codec.Sequential) reading {
+	n, err := d.Open(e.Pos, e.Topic, e.Payload)
+	if err != nil {
+		return refusedFor(decodeReason(err), err.Error(), e.Payload)
+	}
+	if w := d.Wish(); s.ask != nil && w.Kind != codec.WishNothing {
+		s.ask(p, e.Pos, w)
+	}
+	if n == 1 {
+		return s.one(e, e.Payload, func(slots []pipeline.Value) error { return d.Record(0, slots) })
+	}
+	first := len(s.several)
+	for i := range n {
+		s.several = append(s.several, s.one(e, e.Payload, func(slots []pipeline.Value) error { return d.Record(i, slots) }))
+	}
+	return reading{records: s.several[first:len(s.several):len(s.several)]}
 }
 
 // recordsMax bounds what a payload may become: a megabyte of line breaks must not become as many rows. A day of one record per second fits.
@@ -160,10 +186,10 @@ func (s *decodeLane) begin() {
 	s.several = s.several[:0]
 }
 
-func (s *decodeLane) decoder(topic []byte) codec.Decoder {
+func (s *decodeLane) decoder(topic []byte) *topicDecoder {
 	for i := range s.decoders {
 		if d := &s.decoders[i]; d.filter == "" || plan.MatchFilter(d.filter, topic) {
-			return d.decoder
+			return d
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
@@ -35,7 +36,10 @@ type Options struct {
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
-	Skip   []Poison
+	Skip []Poison
+	// Ask is told what a decoder wishes to be asked of a message's sender, and the message's position. A replay tells again. It must not
+	// block. Optional.
+	Ask    func(*plan.Source, *plan.TopicDecoder, pipeline.Position, codec.Wish)
 	Logger *slog.Logger
 
 	fault regionFault // planted by tests

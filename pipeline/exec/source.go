@@ -2,6 +2,7 @@ package exec
 
 import (
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/state"
 )
@@ -38,6 +39,13 @@ func newSource(p *plan.Source) *source {
 	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1}
 	s.lanes = []*decodeLane{newDecodeLane(p, s.out)}
 	return s
+}
+
+// tell has the decoders' wishes told.
+func (s *source) tell(ask func(*plan.Source, *plan.TopicDecoder, pipeline.Position, codec.Wish)) {
+	if ask != nil {
+		s.lanes[0].ask = func(d *plan.TopicDecoder, pos pipeline.Position, w codec.Wish) { ask(s.plan, d, pos, w) }
+	}
 }
 
 // run makes the rows and marks of one batch. Decoding may be divided; event time and watermark follow the order of the entries.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/state"
 )
 
@@ -31,13 +32,62 @@ func (s *source) save() error {
 		s.counts.Received, s.counts.Tombstones, s.counts.Dead, s.counts.Rows, s.counts.Stubs, s.counts.Split} {
 		binary.LittleEndian.PutUint64(b[2+8*i:], v)
 	}
-	if string(b[:]) == string(s.saved) {
-		return nil
-	}
-	s.saved = append(s.saved[:0], b[:]...)
 	s.table.Lock()
 	defer s.table.Unlock()
-	return s.table.Put(nil, b[:])
+	if string(b[:]) != string(s.saved) {
+		s.saved = append(s.saved[:0], b[:]...)
+		if err := s.table.Put(nil, b[:]); err != nil {
+			return err
+		}
+	}
+	return s.saveDecoders()
+}
+
+// decoderEntry begins the key of an entry that belongs to a decoder; its number in the plan follows.
+const decoderEntry = 'd'
+
+// saveDecoders puts what decoders that go by the order of messages keep.
+func (s *source) saveDecoders() error {
+	for i, d := range s.lanes[0].decoders {
+		q, ok := d.decoder.(codec.Sequential)
+		if !ok {
+			continue
+		}
+		prefix := []byte{decoderEntry, byte(i)}
+		err := q.Save(func(key, val []byte) error {
+			key = append(prefix[:2:2], key...)
+			if val == nil {
+				s.table.Delete(key)
+				return nil
+			}
+			return s.table.Put(key, val)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadEntry gives an entry other than the source's own to whom it belongs.
+func (s *source) loadEntry(key, val []byte) error {
+	if len(key) >= 2 && key[0] == decoderEntry && int(key[1]) < len(s.lanes[0].decoders) {
+		if q, ok := s.lanes[0].decoders[key[1]].decoder.(codec.Sequential); ok {
+			return q.Load(key[2:], val)
+		}
+	}
+	return fmt.Errorf("%w: source %s: no part of it has the key %q", ErrState, s.plan.Name, key)
+}
+
+// loadEntries gives all of them.
+func (s *source) loadEntries() (err error) {
+	s.table.Range(func(key, _, val []byte) bool {
+		if len(key) > 0 {
+			err = s.loadEntry(key, val)
+		}
+		return err == nil
+	})
+	return err
 }
 
 func (s *source) restored() error {
@@ -56,5 +106,5 @@ func (s *source) restored() error {
 	s.clock = sourceClock{started: b[0] == 1, idle: b[1] == 1, timeMax: int64(at(0)), lastElapsed: int64(at(1)), watermark: int64(at(2))}
 	s.counts = SourceCounters{Received: at(3), Tombstones: at(4), Dead: at(5), Rows: at(6), Stubs: at(7), Split: at(8)}
 	s.resumed = true
-	return nil
+	return s.loadEntries()
 }

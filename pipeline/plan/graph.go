@@ -49,9 +49,11 @@ type Source struct {
 type TopicDecoder struct {
 	Topic string
 	New   func() codec.Decoder
-	As    string // json, cbor, text, number, bytes, csv, influx
+	As    string // json, cbor, text, number, bytes, csv, influx, sparkplug
 	// Params is the canonical form of what else was configured, "" for nothing.
 	Params string
+	// RebirthEveryMs: wishes of the decoder are sent to its nodes, at most one per node in this time; 0: they are not.
+	RebirthEveryMs int64
 	// Ordered: what the decoder makes of a message depends on those before it; then messages are decoded one by one.
 	Ordered bool
 }

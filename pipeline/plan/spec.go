@@ -33,6 +33,8 @@ const (
 	DecodeBytes  = "bytes"
 	DecodeCSV    = "csv"
 	DecodeInflux = "influx"
+	// DecodeSparkplug is Sparkplug B.
+	DecodeSparkplug = "sparkplug"
 )
 
 // SourceSpec is what the plan needs of a source.
@@ -53,8 +55,18 @@ type DecodeSpec struct {
 	// Columns are the names of a CSV line's values, in order; Separator stands between them.
 	Columns   []Text
 	Separator string // , ; | or tab
-	Pos       Pos
+	// Rows of Sparkplug: message or metric. Rebirth asks nodes for their birth certificates, RebirthEveryMs is the least time between two requests.
+	Rows           string
+	Rebirth        bool
+	RebirthEveryMs int64
+	Pos            Pos
 }
+
+// Rows of a Sparkplug source.
+const (
+	RowsMessage = "message"
+	RowsMetric  = "metric"
+)
 
 // FieldSpec declares a field of the payload. Kind is Null for "any".
 type FieldSpec struct {
