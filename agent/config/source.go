@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
@@ -157,15 +158,27 @@ func pairs(r *reader, n *node, label, what string) []entry {
 	return out
 }
 
-var timeUnits = []string{"s", "ms", "us", "ns", "rfc3339"}
+var timeUnits = codec.Units()
 
 var timeObject = &object[plan.TimeSpec]{what: "time", place: func(t *plan.TimeSpec, at plan.Pos) { t.Pos = at }, list: []*setting{
 	set("field", textKind{what: "a field such as ts"}, func(t *plan.TimeSpec) *plan.Text { return &t.Field },
 		"Field that holds the event time; $received is the arrival at this device.", required()),
 	set("unit", choiceText{choiceKind{words: timeUnits}}, func(t *plan.TimeSpec) *plan.Text { return &t.Unit },
-		"Unit of the field since 1970, or rfc3339 for text. A stamp outside of the range becomes a dead letter.", byDefault("ms")),
+		"Unit of the field since 1970, rfc3339 for such text, or local for the text of a clock without a zone. A stamp outside of the range becomes a dead letter.", byDefault("ms")),
+	set("zone", textKind{what: "a zone such as Europe/Berlin"}, func(t *plan.TimeSpec) *plan.Text { return &t.Zone },
+		"Zone of local times, and of rfc3339 texts that have none: a name of the time zone database, whose rules weir brings along."),
+	set("layout", textKind{what: "a layout such as 2006-01-02 15:04:05"}, func(t *plan.TimeSpec) *plan.Text { return &t.Layout },
+		"How local times are written: the time 2006-01-02 15:04:05 as the texts would write it. Left out: 2006-01-02T15:04:05."),
+	set("fold", choiceKind{words: codec.Folds()}, func(t *plan.TimeSpec) *string { return &t.Fold },
+		"A local time that the clock shows twice: the first or the second instant, the one nearest to the arrival (the first while the clock is not trusted), or a dead letter.", byDefault("first")),
+	set("gap", choiceKind{words: codec.Gaps()}, func(t *plan.TimeSpec) *string { return &t.Gap },
+		"A local time that the clock is put forward over: a dead letter, or shift: read with the offset before the change.", byDefault("reject")),
 	set("out_of_orderness", wholeMs{durationKind{}}, func(t *plan.TimeSpec) *int64 { return &t.OutOfOrdernessMs },
 		"How much older than the newest record a record may be and still be in time.", byDefault("0s")),
+	set("watermark_by", textsKind{pathOfField}, func(t *plan.TimeSpec) *[]plan.Text { return &t.WatermarkBy },
+		"Fields whose values have a watermark each, for devices that upload late: windows wait for the slowest that is not idle (idle.after)."),
+	set("watermark_keys", intKind{1, 1_000_000}, func(t *plan.TimeSpec) *int { return &t.WatermarkKeys },
+		"Most watermarks at once; records of new keys beyond it become dead letters.", byDefault("10000")),
 	set("max_ahead", wholeMs{durationKind{never: "never"}}, func(t *plan.TimeSpec) *int64 { return &t.MaxAheadMs },
 		"A stamp further in the future than this becomes a dead letter and does not move the watermark. Off while this device's clock is not trusted. never: no guard.", byDefault("never")),
 	set("earliest", dateKind{}, func(t *plan.TimeSpec) *int64 { return &t.MinMs }, "Oldest sane event time.", byDefault("2000-01-01")),

@@ -63,7 +63,13 @@ func runExample(t *testing.T, header []string, in string) string {
 			t.Fatal(err)
 		}
 		var ms int64
-		ms, err = ParseTime(slots[0], unit)
+		if unit == LocalTime {
+			fold, _ := ParseFold(header[2])
+			gap, _ := ParseGap(header[3])
+			ms, err = newLocal(t, sqlLayout, "Europe/Berlin", fold, gap).Parse(slots[0], pipeline.Stamp{})
+		} else {
+			ms, err = ParseTime(slots[0], unit)
+		}
 		slots[0] = pipeline.IntValue(ms)
 	default:
 		t.Fatalf("unknown example %v", header)

@@ -34,17 +34,15 @@ type topicDecoder struct {
 type reading struct {
 	slots   []pipeline.Value
 	time    int64
+	raw     []byte    // what a dead letter keeps of it
 	refused *refusal  // nil: it is not
 	records []reading // not nil: the payload is split into these, and the rest says nothing
 }
 
-type refusal struct {
-	reason, detail string
-	raw            []byte // what a dead letter keeps
-}
+type refusal struct{ reason, detail string }
 
 func refusedFor(reason, detail string, raw []byte) reading {
-	return reading{refused: &refusal{reason, detail, raw}}
+	return reading{raw: raw, refused: &refusal{reason, detail}}
 }
 
 func newDecodeLane(p *plan.Source, out *pipeline.Out) *decodeLane {
@@ -177,7 +175,7 @@ func (s *decodeLane) one(e *pipeline.Entry, raw []byte, decode func([]pipeline.V
 	if s.plan.TimeSlot >= 0 && at != pipeline.NoTime {
 		slots[s.plan.TimeSlot] = pipeline.IntValue(at)
 	}
-	return reading{slots: slots, time: at}
+	return reading{slots: slots, time: at, raw: raw}
 }
 
 // begin forgets the batch before: nobody refers to its readings any more.

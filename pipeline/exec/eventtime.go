@@ -17,7 +17,7 @@ func eventTime(t *plan.Time, stamp pipeline.Stamp, slots []pipeline.Value) (ms i
 	if v.IsNull() {
 		return 0, "the time field is missing or null"
 	}
-	ms, err := codec.ParseTime(v, t.Unit)
+	ms, err := parseTime(t, stamp, v)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -28,4 +28,14 @@ func eventTime(t *plan.Time, stamp pipeline.Stamp, slots []pipeline.Value) (ms i
 		return 0, fmt.Sprintf("event time is %d ms ahead of the gateway's clock, allowed are %d", ms-stamp.Wall, t.MaxAheadMs)
 	}
 	return ms, ""
+}
+
+func parseTime(t *plan.Time, stamp pipeline.Stamp, v pipeline.Value) (int64, error) {
+	switch {
+	case t.Unit == codec.LocalTime:
+		return t.Local.Parse(v, stamp)
+	case t.Unit == codec.RFC3339:
+		return codec.ParseRFC3339(v, t.Local, stamp)
+	}
+	return codec.ParseTime(v, t.Unit)
 }

@@ -191,7 +191,7 @@ func (p *Pipeline) NextDeadline() int64 {
 	}
 	for _, d := range all {
 		for _, c := range d.clocks {
-			elapsed = min(elapsed, c.clock.nextIdle(c.idle, c.time, eventTime))
+			elapsed = min(elapsed, c.next(eventTime))
 		}
 	}
 	return elapsed

@@ -17,6 +17,7 @@ type source struct {
 	out      *pipeline.Out
 	output   edge
 	clock    sourceClock
+	keys     *keyClocks // nil without watermark_by
 	table    *state.Table
 	counts   SourceCounters
 	resumed  bool // the first batch after a restore repeats the watermark
@@ -38,6 +39,9 @@ func newSource(p *plan.Source) *source {
 	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1)}
 	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1}
 	s.lanes = []*decodeLane{newDecodeLane(p, s.out)}
+	if p.Time != nil && len(p.Time.By) > 0 {
+		s.keys = newKeyClocks(p.Time.By, p.Time.KeysMax)
+	}
 	return s
 }
 
@@ -86,7 +90,15 @@ func (s *source) tick(t pipeline.Tick, marks []pipeline.Mark) []pipeline.Mark {
 	if s.clock.lastElapsed < 0 {
 		s.clock.lastElapsed = t.Stamp.Elapsed
 	}
-	if m, moved := s.clock.tick(s.plan.Idle, s.plan.Time, t.Stamp.Elapsed); moved {
+	before := s.clock.watermark
+	if s.keys != nil && s.plan.Idle != nil {
+		s.clock.watermark = s.keys.expire(t.Stamp.Elapsed-s.plan.Idle.AfterNs, s.plan.Time.OutOfOrdernessMs, before)
+	}
+	m, moved := s.clock.tick(s.plan.Idle, s.plan.Time, t.Stamp.Elapsed)
+	if !moved && s.clock.watermark != before { // keys went idle, others are left
+		m, moved = pipeline.Mark{Phase: pipeline.Idle, Idle: s.clock.idle, Watermark: s.clock.watermark}, true
+	}
+	if moved {
 		m.Pos = t.Pos
 		marks = append(marks, m)
 	}
@@ -139,12 +151,18 @@ func (s *source) records(e *pipeline.Entry, all []reading) (moved bool) {
 // record emits a row, or refuses it; it tells whether the watermark moved.
 func (s *source) record(e *pipeline.Entry, r *reading) (moved bool) {
 	if r.refused != nil {
-		s.refuse(r.refused.reason, r.refused.detail, e.Topic, r.refused.raw)
+		s.refuse(r.refused.reason, r.refused.detail, e.Topic, r.raw)
 		return false
+	}
+	if s.keys != nil {
+		if refusal := s.keys.record(r.slots, r.time, e.Stamp.Elapsed); refusal != "" {
+			s.refuse("max_keys", refusal, e.Topic, r.raw)
+			return false
+		}
 	}
 	s.counts.Rows++
 	s.out.Emit(0, r.time, r.slots)
-	return s.clock.record(s.plan.Time, e.Stamp.Elapsed, r.time)
+	return s.clock.record(s.plan.Time, e.Stamp.Elapsed, r.time, s.keys)
 }
 
 func (s *source) refuse(reason, detail string, topic, raw []byte) {

@@ -29,8 +29,9 @@ func (c *sourceClock) tick(idle *plan.Idle, time *plan.Time, elapsed int64) (pip
 	return pipeline.Mark{Phase: pipeline.Idle, Idle: true, Watermark: c.watermark}, c.watermark != before || !was
 }
 
-// record moves the watermark behind an accepted record; it tells whether a mark is to say so: pure.
-func (c *sourceClock) record(time *plan.Time, elapsed, at int64) (moved bool) {
+// record moves the watermark behind an accepted record; it tells whether a mark is to say so. With keys, which have the record already, their
+// front makes the watermark, else the largest time.
+func (c *sourceClock) record(time *plan.Time, elapsed, at int64, keys *keyClocks) (moved bool) {
 	before, was := c.watermark, c.idle
 	c.idle, c.lastElapsed = false, elapsed
 	if time != nil && at != pipeline.NoTime {
@@ -38,7 +39,11 @@ func (c *sourceClock) record(time *plan.Time, elapsed, at int64) (moved bool) {
 			c.timeMax = at
 		}
 		c.started = true
-		c.watermark = max(c.watermark, c.timeMax-time.OutOfOrdernessMs)
+		front := c.timeMax
+		if keys != nil {
+			front = keys.front()
+		}
+		c.watermark = max(c.watermark, front-time.OutOfOrdernessMs)
 	}
 	return c.watermark != before || was
 }

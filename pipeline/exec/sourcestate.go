@@ -40,29 +40,33 @@ func (s *source) save() error {
 			return err
 		}
 	}
-	return s.saveDecoders()
+	put := func(key, val []byte) error {
+		if val == nil {
+			s.table.Delete(key)
+			return nil
+		}
+		return s.table.Put(key, val)
+	}
+	if s.keys != nil {
+		if err := s.keys.save(put); err != nil {
+			return err
+		}
+	}
+	return s.saveDecoders(put)
 }
 
 // decoderEntry begins the key of an entry that belongs to a decoder; its number in the plan follows.
 const decoderEntry = 'd'
 
 // saveDecoders puts what decoders that go by the order of messages keep.
-func (s *source) saveDecoders() error {
+func (s *source) saveDecoders(put func(key, val []byte) error) error {
 	for i, d := range s.lanes[0].decoders {
 		q, ok := d.decoder.(codec.Sequential)
 		if !ok {
 			continue
 		}
 		prefix := []byte{decoderEntry, byte(i)}
-		err := q.Save(func(key, val []byte) error {
-			key = append(prefix[:2:2], key...)
-			if val == nil {
-				s.table.Delete(key)
-				return nil
-			}
-			return s.table.Put(key, val)
-		})
-		if err != nil {
+		if err := q.Save(func(key, val []byte) error { return put(append(prefix[:2:2], key...), val) }); err != nil {
 			return err
 		}
 	}
@@ -76,6 +80,9 @@ func (s *source) loadEntry(key, val []byte) error {
 			return q.Load(key[2:], val)
 		}
 	}
+	if len(key) > 1 && key[0] == keyClockEntry && s.keys != nil && s.keys.load(key[1:], val) {
+		return nil
+	}
 	return fmt.Errorf("%w: source %s: no part of it has the key %q", ErrState, s.plan.Name, key)
 }
 
@@ -87,6 +94,9 @@ func (s *source) loadEntries() (err error) {
 		}
 		return err == nil
 	})
+	if s.keys != nil {
+		s.keys.restored()
+	}
 	return err
 }
 

@@ -65,6 +65,11 @@ type Time struct {
 	OutOfOrdernessMs int64
 	MaxAheadMs       int64 // 0: no guard
 	MinMs, MaxMs     int64 // sane range
+	// By are the slots of the key that has a watermark of its own, at most KeysMax of them at once; none: the source has one.
+	By      []int
+	KeysMax int
+	// Local reads local times: those of unit Local, and of RFC3339 where the text has no zone; nil: such are refused.
+	Local *codec.Local
 }
 
 // Idle is the idle rule (pipeline/DESIGN.md).

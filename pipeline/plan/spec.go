@@ -82,6 +82,12 @@ type TimeSpec struct {
 	OutOfOrdernessMs int64
 	MaxAheadMs       int64 // 0: off
 	MinMs, MaxMs     int64 // sane range
+	// WatermarkBy are the fields whose values have a watermark each; WatermarkKeys is how many at once.
+	WatermarkBy   []Text
+	WatermarkKeys int
+	// Layout, Zone, Fold and Gap are those of local times: a Go layout, a name of the time zone database, what codec.ParseFold and ParseGap read.
+	Layout, Zone Text
+	Fold, Gap    string
 }
 
 // IdleSpec says when a source is idle and what its watermark does then.
