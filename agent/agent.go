@@ -153,7 +153,7 @@ func (a *Agent) supervise(p *config.Pipeline) error {
 	logger := a.log.With("pipeline", p.Name.Value)
 	var s *supervisor
 	s = newSupervisor(p.Name.Value, strategyOf(&p.Restart), a.log, func(ctx context.Context, ready func(*attempt)) error {
-		at := &attempt{agent: a, spec: p, graph: p.Graph, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
+		at := &attempt{agent: a, spec: p, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
 		return at.run(ctx, ready)
 	})
 	s.poisons.tolerate, s.refused = p.Tolerate, a.pipelineRefused

@@ -85,7 +85,7 @@ func pipelineNamed(name, store string) string {
 
 func (b *bench) parse() *config.Config {
 	b.t.Helper()
-	cfg, err := config.Parse("test.yaml", []byte(b.text))
+	cfg, err := config.ParseWith("test.yaml", []byte(b.text), os.ReadFile)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -39,6 +39,8 @@ type attempt struct {
 	progress    progress
 	fallbacks   []snapshot.Fallback
 	skip        []exec.Poison // records that steps go on without
+	steps       []*plan.StepSpec
+	stale       []string // lookup files that changed since the checkpoint; it goes on with their earlier content
 }
 
 // finalCheckpointWait bounds the last checkpoint of a graceful stop: systemd's TimeoutStopSec is 90 s by default.
@@ -79,6 +81,9 @@ func (a *attempt) open(ctx context.Context) error {
 	}
 	restored, err := a.restore(ctx, lost)
 	if err != nil {
+		return err
+	}
+	if err := a.keepLookups(a.steps); err != nil {
 		return err
 	}
 	marks, source := a.startMarks(restored)
@@ -141,7 +146,16 @@ func (a *attempt) accept(m *snapshot.Manifest) error {
 	if m.PlanHash == a.graph.Hash {
 		return nil
 	}
-	return fmt.Errorf("%w: the pipeline's plan differs from the one that made checkpoint %d; undo the change, or give the pipeline a new name to start empty", errFinal, m.ID)
+	if graph, steps, changed := a.earlierLookups(m); graph != nil {
+		a.graph, a.steps, a.stale = graph, steps, changed
+		a.log.Warn("lookup files changed; the pipeline goes on with the content that its checkpoint was made with", "files", changed, "checkpoint", m.ID)
+		return nil
+	}
+	files := a.lookupFiles()
+	if files != "" {
+		files = " (the content of " + files + " is part of it)"
+	}
+	return fmt.Errorf("%w: the pipeline's plan%s differs from the one that made checkpoint %d; undo the change, or give the pipeline a new name to start empty", errFinal, files, m.ID)
 }
 
 func (a *attempt) whole(ranges []snapshot.OutboxRange) error {

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
@@ -72,7 +73,7 @@ func (a *Agent) lagLimit(name string) int64 {
 
 // fill adds what a running attempt knows.
 func (a *attempt) fill(p *api.PipelineStatus) {
-	p.Position = uint64(a.engine.Handled())
+	p.Position, p.StaleLookups = uint64(a.engine.Handled()), a.stale
 	m := a.coordinator.Metrics()
 	p.Checkpoint = api.CheckpointStatus{
 		ID: m.LastID, Position: uint64(m.LastPosition), AgeSeconds: m.LastGoodAge(time.Now()).Seconds(), Bytes: int64(m.LastBytes),
@@ -130,6 +131,10 @@ func problems(s *api.Status) (list []string) {
 		}
 		if p.LagLimit > 0 && p.LagBytes > p.LagLimit {
 			list = append(list, fmt.Sprintf("pipeline %s lags about %d journal bytes, lag_limit is %d; see which of its sinks or steps is slow", p.Name, p.LagBytes, p.LagLimit))
+		}
+		if len(p.StaleLookups) > 0 {
+			list = append(list, fmt.Sprintf("pipeline %s goes on with the earlier content of %s: the content is part of its plan, and its checkpoints were made with it; a pipeline of a new name takes the new one",
+				p.Name, strings.Join(p.StaleLookups, ", ")))
 		}
 		if p.Checkpoint.InARow > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))

@@ -29,11 +29,13 @@ const (
 	EntryClock EntryKind = 9
 	// EntryForget drops the dedup entries that an unknown session did not show again (RULES 6). Payload is pipeline/mqtt's.
 	EntryForget EntryKind = 10
+	// EntryAnchor lets the rebuild of a dedup table begin at a position near the end. Payload is pipeline/mqtt's.
+	EntryAnchor EntryKind = 11
 )
 
 // Entry is one journal record as written and as read. On reading, Topic and Payload alias an immutable block.
 type Entry struct {
-	Pos      Position // set on reading
+	Pos      Position // set on reading, and by AppendAll
 	Stamp    Stamp    // set on reading
 	Kind     EntryKind
 	QoS      uint8
@@ -61,6 +63,11 @@ type Journal interface {
 	// Append copies e into the open block and returns its position. It does not wait for the disk and allocates nothing in
 	// steady state; it may block while too much is unsynced. Durable once Durable() >= the position.
 	Append(e *Entry) (Position, error)
+	// AppendAll is Append for several entries in order, cheaper than one after the other; it sets their Pos. When it fails, the first
+	// n were appended. Entries of others may lie between.
+	AppendAll(es []Entry) (n int, err error)
+	// First is the position of the first record held, Last()+1 when there is none.
+	First() Position
 	// Last is the position of the last record appended.
 	Last() Position
 	// Durable is the position up to which records survive a power cut.
@@ -72,6 +79,8 @@ type Journal interface {
 	Sync(ctx context.Context) error
 	// Scan calls f for every durable record from position from on, in order; for rebuilding tables at start.
 	Scan(from Position, f func(e *Entry) error) error
+	// ScanBack calls f for the durable records of the kinds that want accepts, newest first, until f returns false.
+	ScanBack(want func(EntryKind) bool, f func(e *Entry) (more bool, err error)) error
 	// OnFull registers f, called with true when the journal becomes full and false when 20 % is free again.
 	OnFull(f func(full bool)) (cancel func())
 }

@@ -69,6 +69,7 @@ type BoltStore struct {
 type storeFaults struct {
 	manifestFirst bool // the manifest is durable before the deltas
 	asideUnsynced bool // RULES 9: setting aside is not durable
+	askedEarly    bool // which bases are needed is asked before the directory is listed
 	baseUnsynced  bool // the base is named before it is durable
 }
 

@@ -71,11 +71,11 @@ func (s *LogStore) Prune(ctx context.Context, oldest uint64) error {
 		s.dropBelow(oldest)
 		s.mu.Unlock()
 	}
-	before, bases := s.free()
+	before, _ := s.free()
 	if err := s.log.Trim(before); err != nil {
 		return fmt.Errorf("trim checkpoint log below %d: %w", before, err)
 	}
-	return s.cleanBases(bases)
+	return s.cleanBases()
 }
 
 // free tells below which log position nothing is needed, and which base files are.

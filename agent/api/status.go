@@ -64,6 +64,8 @@ type PipelineStatus struct {
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`
 	Sinks      []SinkLedger     `json:"sinks"`
+	// StaleLookups are lookup files that changed since the pipeline's checkpoints began: it goes on with their earlier content.
+	StaleLookups []string `json:"stale_lookups,omitempty"`
 	// Balanced tells that the ledger's sums match (see docs/ledger.md); Imbalance says where they do not.
 	Balanced  bool   `json:"balanced"`
 	Imbalance string `json:"imbalance,omitempty"`

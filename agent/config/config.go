@@ -97,11 +97,14 @@ func Load(file string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read config %s: %w", file, err)
 	}
-	return Parse(file, data)
+	return ParseWith(file, data, readFile)
 }
 
-// Parse reads and checks the text of a config file; file is its name in messages. The error is a plan.Problems.
-func Parse(file string, data []byte) (*Config, error) {
+// Parse reads and checks the text of a config file that names no files; file is its name in messages. The error is a plan.Problems.
+func Parse(file string, data []byte) (*Config, error) { return ParseWith(file, data, noFiles) }
+
+// ParseWith is Parse for a config whose lookups name files: files reads them, relative ones from the directory of file.
+func ParseWith(file string, data []byte, files Files) (*Config, error) {
 	var problems plan.Problems
 	root := tree(file, data, &problems)
 	if root == nil || root.shape == shapeRefused {
@@ -114,6 +117,7 @@ func Parse(file string, data []byte) (*Config, error) {
 	top.read(&reader{problems: &problems}, root, c)
 	c.File = file
 	c.complete()
+	c.readLookups(files, &problems)
 	problems = append(problems, c.Validate()...)
 	if err := problems.Err(); err != nil {
 		return nil, err

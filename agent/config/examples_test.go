@@ -50,7 +50,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 	for _, file := range exampleFiles(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			root, data := parseFile(t, file)
-			c, err := Parse(filepath.Base(file), data)
+			c, err := ParseWith(filepath.Base(file), data, func(path string) ([]byte, error) { return os.ReadFile(filepath.Join(configsDir, path)) })
 			if err != nil {
 				t.Fatal(err)
 			}

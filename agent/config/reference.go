@@ -41,7 +41,7 @@ table that reads the file (` + "`agent/config`" + `); a test keeps it so. ` + "`
 const referenceTail = `
 ## What else is checked
 
-- Every ` + "`from`" + ` names a source, a step, or the late output of a window or sort (` + "`per-minute.late`" + `). No cycles. Every step leads to a sink.
+- Every ` + "`from`" + ` names a source, a step, or another output of a step (` + "`per-minute.late`" + ` of a window, ` + "`heat.hot`" + ` of a split). No cycles. Every step leads to a sink.
 - Each uid stands once. State is kept under it: a step that is renamed says its old uid in ` + "`was`" + `.
 - Expressions are compiled against the fields that are there: the columns of a window, select or alarm before; the declared ` + "`fields`" + ` of
   a source; any name where a source declares none.
@@ -56,7 +56,8 @@ const referenceTail = `
 - ` + "`$topic`, `$time` (event time, ms), `$received` (arrival, ms), `$qos`, `$retain`, `$source`, `$position`, `$payload`" + ` at sources, until a step with columns of its own.
 - A sink writes the columns of the last select, window or alarm before it. Without one it writes the whole document as it came, with the
   levels of the topic added where the document has no such member. What is not an object becomes ` + "`{\"value\": …}`" + `.
-- An alarm's columns: the by fields, transition (RAISE or CLEAR), value, time (event time, ms).
+- An alarm's columns: the by fields, transition (RAISE or CLEAR), value, time (event time, ms). An absence's: the by fields, transition (missing or
+  back), last_seen, time. Steps such as lag and counter add columns to those that come in: [operators.md](operators.md#columns-that-are-added).
 `
 
 func defaultText(s *setting) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 var sourceObject = &object[Source]{what: "a source", list: []*setting{
@@ -54,7 +55,7 @@ type decodeKind struct{}
 
 var decodeObject = &object[plan.DecodeSpec]{what: "a decoder", list: []*setting{
 	set("topic", textKind{what: "a topic filter", check: func(s string) string {
-		if err := plan.ValidateFilter(s); err != nil {
+		if err := topic.Validate(s); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -159,6 +160,9 @@ func pairs(r *reader, n *node, label, what string) []entry {
 }
 
 var timeUnits = codec.Units()
+
+// zonelessUnits need no more than the value: all but local.
+var zonelessUnits = timeUnits[:len(timeUnits)-1]
 
 var timeObject = &object[plan.TimeSpec]{what: "time", place: func(t *plan.TimeSpec, at plan.Pos) { t.Pos = at }, list: []*setting{
 	set("field", textKind{what: "a field such as ts"}, func(t *plan.TimeSpec) *plan.Text { return &t.Field },

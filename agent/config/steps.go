@@ -117,9 +117,9 @@ var (
 )
 
 // notBuilt are operators that Flink or later releases have.
-var notBuilt = []string{"flatten", "cast", "changed", "lag", "delta", "zscore", "throttle", "sample", "absence", "join", "lookup", "split", "hopping", "session", "count", "state_window", "keyBy", "map", "flatMap", "process"}
+var notBuilt = []string{"keyBy", "map", "flatMap", "process"}
 
-const stepKinds = "a step is one of filter, select, window (with aggregate), deadband, alarm, dedup, sort, or a union (several inputs and nothing else)"
+const stepKinds = "a step is one of filter, select, cast, flatten, split, window (with aggregate), deadband, changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort, lookup, join (two inputs), or a union (several inputs and nothing else)"
 
 var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.StepSpec, at plan.Pos) { s.Pos = at }, flaw: func(s *plan.StepSpec) { s.Flawed = true },
 	unknown: func(key string) string {
@@ -128,23 +128,25 @@ var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.Step
 		}
 		return ""
 	},
-	list: []*setting{
+	list: slices.Concat([]*setting{
 		set("uid", nameKind("the step's name", false), func(s *plan.StepSpec) *plan.Text { return &s.UID },
 			"The step's name, for good: its state is kept under it, others name it in from.", required()),
 		set("was", nameKind("the step's earlier name", false), func(s *plan.StepSpec) *plan.Text { return &s.Was },
 			"The uid under which the step's state was saved before it was renamed."),
 		set("from", textsKind{referenceKind}, func(s *plan.StepSpec) *[]plan.Text { return &s.From },
-			"Source or step whose rows it takes; STEP.late takes a window's late rows. A list makes a union.", required()),
+			"Source or step whose rows it takes; STEP.OUTPUT takes another output, such as STEP.late of a window. A list makes a union.", required()),
 		set("filter", pointerTo[plan.Text]{expressionKind}, func(s *plan.StepSpec) **plan.Text { return &s.Filter },
 			"Passes the rows for which the condition is true."),
 		set("select", selectKind{}, func(s *plan.StepSpec) **plan.SelectSpec { return &s.Select },
 			"Makes rows of exactly these columns: {name: expression, …}, or [field, …]."),
 		set("by", textsKind{pathOfField}, func(s *plan.StepSpec) *[]plan.Text { return &s.By },
-			"Fields that make the key: each key has a state of its own. For window, deadband, alarm."),
-		set("window", optional[plan.WindowSpec]{windowObject}, func(s *plan.StepSpec) **plan.WindowSpec { return &s.Window },
-			"Groups rows by event time; aggregate says what is computed. Columns: the by fields, window_start, window_end, the aggregates, revision."),
+			"Fields that make the key: each key has a state of its own. For all steps with a state per key."),
+		set("window", windowKind{}, func(s *plan.StepSpec) **plan.WindowSpec { return &s.Window },
+			"Groups rows by time, count or state; aggregate or top says what is computed. Columns: the by fields, window_start, window_end, the aggregates, revision."),
+		set("top", optional[plan.TopSpec]{topObject}, func(s *plan.StepSpec) **plan.TopSpec { return &s.Top },
+			"Instead of aggregate: the first rows of each window in an order. Columns: the by fields, window_start, window_end, rank, those of the rows, revision."),
 		set("aggregate", columnsKind{what: "aggregate", texts: "aggregates such as avg(temp)"}, func(s *plan.StepSpec) *[]plan.ColumnSpec { return &s.Aggregate },
-			"Columns of a window: count() or count, sum, avg, min, max, first, last of an expression."),
+			"Columns of a window: count() or an aggregate of an expression, such as avg(temp), percentile(temp, 95) or collect(id, 100); docs/operators.md lists them."),
 		set("deadband", optional[plan.DeadbandSpec]{deadbandObject}, func(s *plan.StepSpec) **plan.DeadbandSpec { return &s.Deadband },
 			"Passes the first row of a key, and then those whose value differs from the last passed by more than the threshold."),
 		set("alarm", optional[plan.AlarmSpec]{alarmObject}, func(s *plan.StepSpec) **plan.AlarmSpec { return &s.Alarm },
@@ -153,38 +155,17 @@ var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.Step
 			"Drops rows whose key was seen before."),
 		set("sort", pointerTo[plan.Text]{choiceText{choiceKind{words: []string{"event_time"}}}}, func(s *plan.StepSpec) **plan.Text { return &s.Sort },
 			"event_time: holds rows until the watermark passes them and lets them go in the order of their time; late ones go to STEP.late."),
+	}, operatorSettings, joinSettings, []*setting{
 		set("ttl", pointerTo[int64]{nanoseconds{durationKind{never: "never", most: durationMax}}}, func(s *plan.StepSpec) **int64 { return &s.TTLNs },
 			"Overrides state.ttl of the pipeline."),
 		set("max_keys", pointerTo[int]{intKind{0, math.MaxInt32}}, func(s *plan.StepSpec) **int { return &s.MaxKeys },
 			"Overrides state.max_keys of the pipeline."),
-	},
+	}),
 	check: func(r *reader, n *node, s *plan.StepSpec) {
 		for _, e := range n.entries {
 			if e.key.text == "aggregate" {
 				s.AggregatePos = e.key.pos
 			}
-		}
-	},
-}
-
-var windowObject = &object[plan.WindowSpec]{what: "window", place: func(w *plan.WindowSpec, at plan.Pos) { w.Pos = at },
-	unknown: func(key string) string {
-		if slices.Contains([]string{"hopping", "sliding", "session", "count", "state", "cumulate"}, key) {
-			return "windows are tumbling"
-		}
-		return ""
-	},
-	list: []*setting{
-		set("tumbling", wholeMs{durationKind{least: time.Millisecond, most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.SizeMs },
-			"Size of the windows; they lie side by side, aligned to 1970-01-01T00:00Z.", required()),
-		set("offset", wholeMs{durationKind{most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.OffsetMs },
-			"Shifts the windows, such as 6h for days that begin at six.", byDefault("0s")),
-		set("allowed_lateness", wholeMs{durationKind{most: durationMax}}, func(w *plan.WindowSpec) *int64 { return &w.LatenessMs },
-			"How long a window that fired still takes rows; each fires it again with a higher revision. Later ones go to STEP.late.", byDefault("0s")),
-	},
-	check: func(r *reader, n *node, w *plan.WindowSpec) {
-		if w.SizeMs > 0 && w.OffsetMs >= w.SizeMs {
-			r.problems.Add(n.pos, "", "an offset is below the size", "offset is not below the window's size")
 		}
 	},
 }

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirstream/weir/pipeline/mqtt"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/suggest"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 // Validate checks what no single setting can tell: references, what the operator allows, the pipelines' plans. It fills
@@ -91,11 +91,11 @@ func (c *Config) checkSources(problems *plan.Problems) {
 		if s.Retained == "include" {
 			c.Warnings.Add(s.Topic.Pos, "", "", "source %s takes retained messages: they are read again after every restart", s.Name)
 		}
-		if strings.HasPrefix(s.Filter, "$share/") {
+		if topic.Shared(s.Filter) {
 			c.Warnings.Add(s.Topic.Pos, "", "", "source %s is a shared subscription: the broker may give messages of a lost session to another member", s.Name.Value)
 		}
 		for _, other := range c.Sources[:i] {
-			if other.Broker.Value == s.Broker.Value && other.Filter != "" && s.Filter != "" && mqtt.Overlap(other.Filter, s.Filter) {
+			if other.Broker.Value == s.Broker.Value && other.Filter != "" && s.Filter != "" && topic.Overlap(other.Filter, s.Filter) {
 				problems.Add(s.Topic.Pos, "", "join them, or read one through a broker entry with a client_id of its own",
 					"the topics of sources %s and %s overlap: brokers differ in how often they deliver then", other.Name, s.Name)
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/config"
-	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 const benchConfig = `
@@ -52,7 +52,7 @@ func replayBench(b *testing.B, parallelism int) {
 	}
 	g := cfg.Pipelines[0].Graph
 	g.Parallelism = parallelism
-	routes := []Route{{Source: g.Sources[0].Name, Match: func(topic []byte) bool { return plan.MatchFilter(g.Sources[0].Filter, topic) }}}
+	routes := []Route{{Source: g.Sources[0].Name, Match: func(name []byte) bool { return topic.Match(g.Sources[0].Filter, name) }}}
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range (b.N + lines - 1) / lines {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 // entries makes the journal records of an arrival: one per source that asks for the topic.
@@ -29,7 +30,7 @@ func (c *Case) entries(g *plan.Graph, a *Arrival) ([]pipeline.Entry, error) {
 	}
 	var list []pipeline.Entry
 	for _, s := range g.Sources {
-		if plan.MatchFilter(s.Filter, e.Topic) {
+		if topic.Match(s.Filter, e.Topic) {
 			e.Source = s.Name
 			list = append(list, e)
 		}

@@ -27,6 +27,11 @@ func Elements(v pipeline.Value) (elements iter.Seq2[int, string], ok bool) {
 	}, true
 }
 
+// DecodeElement decodes the JSON text of an element as d.Decode does, without a copy: what is stored refers to it.
+func DecodeElement(d Decoder, text string, slots []pipeline.Value) error {
+	return d.Decode(bytesOf(text), slots)
+}
+
 // skipValue is the end of the value at i of a well-formed document.
 func skipValue(doc []byte, i int) int {
 	depth := 0

@@ -117,10 +117,19 @@ func (a *assembly) regions(t plan.Task) map[int]*plan.Region {
 	return of
 }
 
+// made makes a step, or one instance of it, with what the options say of it.
+func (a *assembly) made(g *plan.Step, inputs int) *step {
+	s := newStep(g.UID, g.New(), inputs, g.Ports)
+	s.skips = skipsOf(a.p.options.Skip, g.UID)
+	return s
+}
+
 func (a *assembly) step(ti int, t *task, i int) error {
 	g := a.graph.Steps[i]
-	s := newStep(g.UID, g.New(), len(g.Inputs), g.Ports)
-	s.skips = skipsOf(a.p.options.Skip, g.UID)
+	s := a.made(g, len(g.Inputs))
+	if s.merge != nil {
+		s.merge.without(g.Clockless)
+	}
 	if err := s.open(); err != nil {
 		return err
 	}
@@ -135,26 +144,26 @@ func (a *assembly) step(ti int, t *task, i int) error {
 // region makes the steps of a region. What they make is gathered where somebody outside asks for it.
 func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 	r := newRegion(a.p.instances, t.pool, spec.Key)
+	if r.merge != nil {
+		r.merge.without(spec.Clockless)
+	}
 	r.fault = a.p.options.fault
 	for n, ref := range spec.Inputs {
 		r.inputs[n] = a.edge(ti, ref)
 	}
-	made := map[int]*group{}
+	groups := map[int]*group{}
 	for level, i := range spec.Steps {
-		step := a.graph.Steps[i]
-		g, err := newGroup(step, r.n, level+1, r.ties, r.fault)
+		of := a.graph.Steps[i]
+		g, err := newGroup(of, level+1, r, func() *step { return a.made(of, 1) })
 		if err != nil {
 			return err
 		}
-		for _, s := range g.instances {
-			s.skips = skipsOf(a.p.options.Skip, g.uid)
-		}
-		before := made[step.Inputs[0].Step]
-		if step.Inputs[0].Step < 0 {
+		before := groups[of.Inputs[0].Step]
+		if of.Inputs[0].Step < 0 {
 			before = nil
 		}
-		r.add(g, before, step.Inputs[0].Port)
-		made[i] = g
+		r.add(g, before, of.Inputs[0].Port)
+		groups[i] = g
 		a.steps[i] = place{task: ti, port: func(port int) *edge { return r.output(g, port) }}
 	}
 	t.units = append(t.units, r)
@@ -236,6 +245,7 @@ func (p *Pipeline) restore() error {
 			marks[m.UID] = m
 		}
 	}
+	reached := int64(-1)
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
 			if from != nil {
@@ -246,9 +256,12 @@ func (p *Pipeline) restore() error {
 			if err := s.restored(); err != nil {
 				return err
 			}
+			reached = max(reached, s.clock.moved)
 		}
+	}
+	for _, t := range p.tasks {
 		for _, u := range t.units {
-			if err := u.restore(from); err != nil {
+			if err := u.restore(from, reached); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 // decodeLane reads entries of one source: everything about a record that no other record has a say in. Each lane has decoders and caches
@@ -184,9 +185,9 @@ func (s *decodeLane) begin() {
 	s.several = s.several[:0]
 }
 
-func (s *decodeLane) decoder(topic []byte) *topicDecoder {
+func (s *decodeLane) decoder(name []byte) *topicDecoder {
 	for i := range s.decoders {
-		if d := &s.decoders[i]; d.filter == "" || plan.MatchFilter(d.filter, topic) {
+		if d := &s.decoders[i]; d.filter == "" || topic.Match(d.filter, name) {
 			return d
 		}
 	}

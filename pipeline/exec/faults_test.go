@@ -58,7 +58,9 @@ type nopFatal struct{}
 func (nopFatal) Fatal(args ...any) { panic(args) }
 
 // checkpointAt runs a sound graph over the first n entries and freezes it there.
-func checkpointAt(entries []pipeline.Entry, n int) *checkpoint { return checkpointOf(oneTask(), entries, n) }
+func checkpointAt(entries []pipeline.Entry, n int) *checkpoint {
+	return checkpointOf(oneTask(), entries, n)
+}
 
 func checkpointOf(g *plan.Graph, entries []pipeline.Entry, n int) *checkpoint {
 	c := &coordinator{tasks: 1, open: map[uint64][]pipeline.TaskSnapshot{}, abort: func(uint64) bool { return false }}

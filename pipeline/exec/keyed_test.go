@@ -285,9 +285,7 @@ func TestRescaleContinuesTheStreams(t *testing.T) {
 }
 
 func rescale(t *rapid.T, f regionFault) {
-	entries := journalOf(t)
-	maxKeys := rapid.SampledFrom([]int{0, 1, 3, 8, 30, 1000}).Draw(t, "max keys")
-	make := func() *keyedWindows { return &keyedWindows{maxKeys: maxKeys} } // no ttl: it is judged from the first tick on only
+	entries, make := journalOf(t), drawnWindows(t)
 	want := runKeyed(t, keyedGraph(1, make), entries, len(entries), 1000, regionFault{})
 	aborted := rapid.Uint64Range(0, 3).Draw(t, "aborted")
 	block := rapid.IntRange(1, 10).Draw(t, "block")

@@ -13,6 +13,7 @@ type edge struct {
 type mergeInput struct {
 	watermark int64
 	idle      bool
+	clockless bool // its watermark plays no part
 }
 
 // merger joins the edges into one step. It owns what it returns until the next call. Merging is by (At, input index):
@@ -53,7 +54,7 @@ func (m *merger) mergeMarks(edges []*edge) []pipeline.Mark {
 		at := edges[next].marks[m.heads[next]]
 		for i, e := range edges { // every input that moves at this place moves together
 			for m.heads[i] < len(e.marks) && e.marks[m.heads[i]].Pos == at.Pos && e.marks[m.heads[i]].Phase == at.Phase {
-				m.inputs[i] = mergeInput{watermark: e.marks[m.heads[i]].Watermark, idle: e.marks[m.heads[i]].Idle}
+				m.inputs[i].watermark, m.inputs[i].idle = e.marks[m.heads[i]].Watermark, e.marks[m.heads[i]].Idle
 				m.heads[i]++
 			}
 		}
@@ -69,10 +70,20 @@ func markBefore(a, b pipeline.Mark) bool {
 	return a.Pos < b.Pos || a.Pos == b.Pos && a.Phase < b.Phase
 }
 
+// without takes the watermarks of inputs out of the combined one.
+func (m *merger) without(clockless []bool) {
+	for i, is := range clockless {
+		m.inputs[i].clockless = is
+	}
+}
+
 // combine is Flink's StatusWatermarkValve: the minimum over active inputs; all idle: the maximum; it never goes back.
 func combine(inputs []mergeInput, last int64) (watermark int64, idle bool) {
 	low, high, active := int64(pipeline.MaxWatermark), int64(pipeline.MinWatermark), false
 	for _, in := range inputs {
+		if in.clockless {
+			continue
+		}
 		if !in.idle {
 			active = true
 			low = min(low, in.watermark)

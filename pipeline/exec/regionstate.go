@@ -12,16 +12,16 @@ import (
 
 // newGroup makes the instances of a step. The table $ledger of the first holds the counts of all: the state of a step does not tell
 // in how many instances it ran.
-func newGroup(g *plan.Step, n, level int, ties []*pipeline.Ties, fault regionFault) (*group, error) {
-	made := &group{uid: g.UID, narrow: g.Narrow, rows: make([]int, n)}
+func newGroup(g *plan.Step, level int, r *region, one func() *step) (*group, error) {
+	made := &group{uid: g.UID, narrow: g.Narrow, rows: make([]int, r.n)}
 	if g.Keyed != nil {
 		made.stateKey = g.Keyed.StateKey
 	}
-	for i := range n {
+	for i := range r.n {
 		runtime.KeepAlive(separate())
-		s := newStep(g.UID, g.New(), 1, g.Ports)
+		s := one()
 		s.tied = true
-		s.out.Track(ties[i], level)
+		s.out.Track(r.ties[i], level)
 		open := s.open
 		if i > 0 {
 			open = s.openOperator
@@ -29,9 +29,9 @@ func newGroup(g *plan.Step, n, level int, ties []*pipeline.Ties, fault regionFau
 		if err := open(); err != nil {
 			return nil, err
 		}
-		made.instances = append(made.instances, &instance{step: s, ties: ties[i], feed: feed{me: uint8(i)}})
+		made.instances = append(made.instances, &instance{step: s, ties: r.ties[i], feed: feed{me: uint8(i)}})
 	}
-	if !fault.unlimited {
+	if !r.fault.unlimited {
 		made.joinLimits()
 	}
 	return made, nil
@@ -94,7 +94,7 @@ func (g *group) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 }
 
 // restore deals what a checkpoint holds out to the owners of the keys, and lets each instance rebuild its indexes.
-func (g *group) restore(from pipeline.StateSource, r *region, merge *merger) (err error) {
+func (g *group) restore(from pipeline.StateSource, r *region, reached int64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("step %s: panic over restored state: %v\n%s", g.uid, p, debug.Stack())
@@ -112,11 +112,14 @@ func (g *group) restore(from pipeline.StateSource, r *region, merge *merger) (er
 				return err
 			}
 		}
-		if err := first.loadLedger(merge); err != nil {
+		if err := first.loadLedger(r.mergerOf(g)); err != nil {
 			return err
 		}
 		for _, s := range g.instances[1:] {
 			s.ticked = first.ticked
+		}
+		for _, s := range g.instances {
+			s.tell(reached)
 		}
 	}
 	for _, s := range g.instances {
@@ -163,9 +166,9 @@ func (r *region) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 	return parts
 }
 
-func (r *region) restore(from pipeline.StateSource) error {
+func (r *region) restore(from pipeline.StateSource, reached int64) error {
 	for _, g := range r.groups {
-		if err := g.restore(from, r, r.mergerOf(g)); err != nil {
+		if err := g.restore(from, r, reached); err != nil {
 			return err
 		}
 	}

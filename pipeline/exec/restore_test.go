@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"testing"
@@ -188,4 +189,42 @@ func TestRestoreContinuesTheStreams(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSourceStateWithoutTheLastField: what an earlier agent wrote is read.
+func TestSourceStateWithoutTheLastField(t *testing.T) {
+	s := newSource(testSource("a"))
+	s.table = state.New(s.spec())
+	s.clock = sourceClock{started: true, timeMax: 70, lastElapsed: 5e6, watermark: 65, moved: 9e6}
+	s.counts.Rows = 3
+	if err := s.save(); err != nil {
+		t.Fatal(err)
+	}
+	whole, _ := s.table.Get(nil)
+	for _, c := range []struct {
+		bytes int
+		moved int64
+	}{{sourceStateBytes, 9e6}, {sourceStateBytes1, 9e6}, {sourceStateBytesOld, 5e6}} {
+		r := newSource(testSource("a"))
+		r.table = state.New(r.spec())
+		if err := r.table.Load(nil, nil, whole[:c.bytes]); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.restored(); err != nil {
+			t.Fatal(err)
+		}
+		want := s.clock
+		want.moved = c.moved
+		if r.clock != want || r.counts != s.counts {
+			t.Errorf("%d bytes: got %+v, %+v", c.bytes, r.clock, r.counts)
+		}
+	}
+	bad := newSource(testSource("a"))
+	bad.table = state.New(bad.spec())
+	if err := bad.table.Load(nil, nil, whole[:sourceStateBytesOld-1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := bad.restored(); !errors.Is(err, ErrState) {
+		t.Errorf("got %v, want %v", err, ErrState)
+	}
 }

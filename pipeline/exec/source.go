@@ -37,7 +37,7 @@ type SourceCounters struct {
 
 func newSource(p *plan.Source) *source {
 	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1)}
-	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1}
+	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1, moved: -1}
 	s.lanes = []*decodeLane{newDecodeLane(p, s.out)}
 	if p.Time != nil && len(p.Time.By) > 0 {
 		s.keys = newKeyClocks(p.Time.By, p.Time.KeysMax)
@@ -92,6 +92,9 @@ func (s *source) tick(t pipeline.Tick, marks []pipeline.Mark) []pipeline.Mark {
 	}
 	before := s.clock.watermark
 	if s.keys != nil && s.plan.Idle != nil {
+		if s.keys.oldest != nil && t.Stamp.Elapsed-s.keys.oldest.lastElapsed >= s.plan.Idle.AfterNs {
+			s.clock.moved = t.Stamp.Elapsed
+		}
 		s.clock.watermark = s.keys.expire(t.Stamp.Elapsed-s.plan.Idle.AfterNs, s.plan.Time.OutOfOrdernessMs, before)
 	}
 	m, moved := s.clock.tick(s.plan.Idle, s.plan.Time, t.Stamp.Elapsed)

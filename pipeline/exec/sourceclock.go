@@ -14,6 +14,7 @@ type sourceClock struct {
 	timeMax     int64 // ms, of accepted records
 	lastElapsed int64 // ns, stamp of the last record (or of the first tick when there was none yet)
 	watermark   int64
+	moved       int64 // ns, stamp at which any of it last changed; the checkpoint was made then or later
 }
 
 // tick is the idle rule: pure.
@@ -26,14 +27,18 @@ func (c *sourceClock) tick(idle *plan.Idle, time *plan.Time, elapsed int64) (pip
 	if c.started && time != nil {
 		c.watermark = max(c.watermark, c.timeMax-time.OutOfOrdernessMs+(elapsed-c.lastElapsed)/1e6)
 	}
-	return pipeline.Mark{Phase: pipeline.Idle, Idle: true, Watermark: c.watermark}, c.watermark != before || !was
+	moved := c.watermark != before || !was
+	if moved {
+		c.moved = elapsed
+	}
+	return pipeline.Mark{Phase: pipeline.Idle, Idle: true, Watermark: c.watermark}, moved
 }
 
 // record moves the watermark behind an accepted record; it tells whether a mark is to say so. With keys, which have the record already, their
 // front makes the watermark, else the largest time.
 func (c *sourceClock) record(time *plan.Time, elapsed, at int64, keys *keyClocks) (moved bool) {
 	before, was := c.watermark, c.idle
-	c.idle, c.lastElapsed = false, elapsed
+	c.idle, c.lastElapsed, c.moved = false, elapsed, elapsed
 	if time != nil && at != pipeline.NoTime {
 		if !c.started || at > c.timeMax {
 			c.timeMax = at

@@ -9,10 +9,11 @@ import (
 	"github.com/weirstream/weir/pipeline/state"
 )
 
-// sourceStateBytes is the size of the entry of a source's clock and counts: see FORMAT.md. In version 1 the count of split records was missing.
+// sourceStateBytes is the size of the entry of a source's clock and counts: see FORMAT.md. Version 1 has less.
 const (
-	sourceStateBytes  = 1 + 1 + 3*8 + 6*8
-	sourceStateBytes1 = sourceStateBytes - 8
+	sourceStateBytes    = 1 + 1 + 3*8 + 7*8
+	sourceStateBytes1   = sourceStateBytes - 8  // without the count of split records
+	sourceStateBytesOld = sourceStateBytes1 - 8 // and without the stamp at which the clock moved
 )
 
 func (s *source) spec() state.Spec {
@@ -29,7 +30,7 @@ func (s *source) save() error {
 		b[1] = 1
 	}
 	for i, v := range []uint64{uint64(s.clock.timeMax), uint64(s.clock.lastElapsed), uint64(s.clock.watermark),
-		s.counts.Received, s.counts.Tombstones, s.counts.Dead, s.counts.Rows, s.counts.Stubs, s.counts.Split} {
+		s.counts.Received, s.counts.Tombstones, s.counts.Dead, s.counts.Rows, s.counts.Stubs, uint64(s.clock.moved), s.counts.Split} {
 		binary.LittleEndian.PutUint64(b[2+8*i:], v)
 	}
 	s.table.Lock()
@@ -105,6 +106,9 @@ func (s *source) restored() error {
 	if !ok {
 		return nil
 	}
+	if len(b) == sourceStateBytesOld {
+		b = append(slices.Clone(b), b[2+8:2+2*8]...)
+	}
 	if len(b) == sourceStateBytes1 {
 		b = append(slices.Clone(b), make([]byte, 8)...)
 	}
@@ -113,8 +117,8 @@ func (s *source) restored() error {
 	}
 	s.saved = append(s.saved[:0], b...)
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[2+8*i:]) }
-	s.clock = sourceClock{started: b[0] == 1, idle: b[1] == 1, timeMax: int64(at(0)), lastElapsed: int64(at(1)), watermark: int64(at(2))}
-	s.counts = SourceCounters{Received: at(3), Tombstones: at(4), Dead: at(5), Rows: at(6), Stubs: at(7), Split: at(8)}
+	s.clock = sourceClock{started: b[0] == 1, idle: b[1] == 1, timeMax: int64(at(0)), lastElapsed: int64(at(1)), watermark: int64(at(2)), moved: int64(at(8))}
+	s.counts = SourceCounters{Received: at(3), Tombstones: at(4), Dead: at(5), Rows: at(6), Stubs: at(7), Split: at(9)}
 	s.resumed = true
 	return s.loadEntries()
 }

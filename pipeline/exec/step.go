@@ -152,8 +152,11 @@ func (s *step) advance(ticks []pipeline.Tick, marks []pipeline.Mark, ti, mi int,
 
 func (s *step) tick(t pipeline.Tick) {
 	s.stamp, s.out.Now = t.Stamp, t.Stamp
-	if t.Stamp.Elapsed > s.ticked {
+	if t.Stamp.Elapsed > s.ticked { // batches and restarts repeat a stamp: it counts once
 		s.ticked = t.Stamp.Elapsed
+		if c, ok := s.op.(pipeline.Clocked); ok {
+			c.Tick(t.Stamp)
+		}
 		s.elapsed(t.Pos, t.Stamp)
 	}
 	for _, table := range s.tables {

@@ -46,6 +46,9 @@ func (s *step) Table(spec state.Spec) (*state.Table, error) {
 // save writes the ledger entry when it changed since the last barrier.
 func (s *step) save() error {
 	due, _ := s.op.Timers()
+	if _, ok := s.op.(pipeline.Clocked); ok {
+		due = 0 // a stamp that comes again after a restore must not be told again, whether a timer waits or not
+	}
 	return s.saveLedger(ledgerOf(s.out.Counters, s.merge, due, s.ticked))
 }
 
@@ -78,7 +81,8 @@ func (s *step) saveLedger(b [ledgerBytes]byte) error {
 	return nil
 }
 
-// ledgerOf makes the entry; merge is nil where there is one input, due the earliest elapsed timer.
+// ledgerOf makes the entry; merge is nil where there is one input, due the earliest elapsed timer. The stamp that the step has come to is kept only
+// when something waits: an idle step stays clean.
 func ledgerOf(c pipeline.Counters, merge *merger, due, ticked int64) (b [ledgerBytes]byte) {
 	for i, v := range []uint64{c.In, c.Emitted, c.Late, c.Dropped, c.Dead} {
 		binary.LittleEndian.PutUint64(b[8*i:], v)
@@ -107,7 +111,7 @@ func (s *step) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 
 // restore fills the tables from a checkpoint and lets the operator rebuild its indexes. A panic over what it finds there is an error:
 // it fails this pipeline, not the process.
-func (s *step) restore(from pipeline.StateSource) (err error) {
+func (s *step) restore(from pipeline.StateSource, reached int64) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("step %s: panic over restored state: %v\n%s", s.uid, r, debug.Stack())
@@ -122,6 +126,7 @@ func (s *step) restore(from pipeline.StateSource) (err error) {
 		if err := s.loadLedger(s.merge); err != nil {
 			return err
 		}
+		s.tell(reached)
 	}
 	if err := s.op.Restored(); err != nil {
 		return fmt.Errorf("step %s: rebuild from state: %w", s.uid, err)
@@ -144,6 +149,14 @@ func (s *step) loadLedger(merge *merger) error {
 	}
 	s.ticked = int64(at(6)) - 1
 	return nil
+}
+
+// tell has the tables judge their TTL by the time that the checkpoint was made at, as far as it is known: the watermark is repeated before the
+// first tick comes, and must not fire what had expired.
+func (s *step) tell(reached int64) {
+	for _, t := range s.tables {
+		t.SetNow(max(reached, s.ticked))
+	}
 }
 
 // loadTable gives a checkpoint's entries of a table to load, and refuses those of another kind.

@@ -29,14 +29,14 @@ type ackQueue struct {
 	out     []byte
 }
 
-// add queues an acknowledgement; it reports whether the queue is full.
-func (q *ackQueue) add(a waitingAck) (full bool) {
+// add queues acknowledgements; it reports whether the queue is full.
+func (q *ackQueue) add(as ...waitingAck) (full bool) {
 	q.mu.Lock()
-	if q.head > 0 && len(q.queue) == cap(q.queue) {
+	if q.head > 0 && len(q.queue)+len(as) > cap(q.queue) {
 		n := copy(q.queue, q.queue[q.head:])
 		q.queue, q.head = q.queue[:n], 0
 	}
-	q.queue = append(q.queue, a)
+	q.queue = append(q.queue, as...)
 	full = len(q.queue)-q.head >= acksWaitingMax
 	q.mu.Unlock()
 	return full
@@ -112,10 +112,43 @@ func (t *tap) writeDurable() {
 	s.acked.commit(last)
 }
 
+// queueAcks queues the acknowledgements of a run, each with the position that must be durable first: its own record's, or, for a message
+// without one, that of the record before it in the run, at least before.
+func (t *tap) queueAcks(run []arrival, before pipeline.Position) error {
+	due := t.due[:0]
+	last, qos0 := before, 0
+	for i := range run {
+		a := &run[i]
+		if !a.known {
+			last = a.pos
+		}
+		switch a.qos {
+		case 1:
+			due = append(due, waitingAck{last, makeAck(packetPuback, a.id)})
+		case 2:
+			due = append(due, waitingAck{last, makeAck(packetPubrec, a.id)})
+		default:
+			qos0++
+		}
+	}
+	if s := t.session; qos0 > 0 && s.counters.qos0.Add(uint64(qos0)) == uint64(qos0) {
+		s.log.Warn("messages at QoS 0 are at most once")
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	return t.queueDue(due...)
+}
+
 // queueAck has id acknowledged once pos is durable.
 func (t *tap) queueAck(packet byte, id uint16, pos pipeline.Position) error {
-	full := t.acks.add(waitingAck{pos, makeAck(packet, id)})
-	if pos <= t.session.journal.Durable() || t.session.fault.ackEarly {
+	return t.queueDue(waitingAck{pos, makeAck(packet, id)})
+}
+
+// queueDue queues acknowledgements in the order of their positions and waits while the queue is full.
+func (t *tap) queueDue(due ...waitingAck) error {
+	full := t.acks.add(due...)
+	if due[0].pos <= t.session.journal.Durable() || t.session.fault.ackEarly {
 		t.kickDue = true
 	}
 	for full {

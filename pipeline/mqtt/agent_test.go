@@ -56,6 +56,7 @@ func startAgent(t *testing.T, j *memJournal, c SessionConfig, fault faults) *age
 		t.Fatal(err)
 	}
 	s.fault, a.session = fault, s
+	s.anchors = anchorPolicy{records: 8, span: 40, perItem: 1} // as many as a long life has
 	ctx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel
 	go func() { a.done <- s.Run(ctx) }() // ends with stop or kill, which wait for it

@@ -23,6 +23,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/topic"
 	"github.com/weirstream/weir/tests/rig"
 )
 
@@ -421,17 +422,11 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestOverlap(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"a/#", "a", true}, {"a/+", "a/b", true}, {"a/+", "b/+", false}, {"#", "$SYS/#", false}, {"+/b", "a/+", true},
-		{"a/b/#", "a/+", true}, {"a/b/c/#", "a/+", false}, {"a/+/#", "a/b", true}, {"$share/g/a/#", "a/1", true}, {"a", "a/b", false}, {"$SYS/#", "$SYS/a", true},
-	} {
-		if Overlap(c.a, c.b) != c.want || Overlap(c.b, c.a) != c.want {
-			t.Errorf("Overlap(%q, %q) is not %v", c.a, c.b, c.want)
-		}
+// TestConfigRefusesFilter: what a filter may be is pipeline/topic's matter.
+func TestConfigRefusesFilter(t *testing.T) {
+	c := testConfig("mqtt://127.0.0.1:1", 1, "a/b+")
+	if err := c.Validate(); !errors.Is(err, topic.ErrFilter) || !strings.Contains(err.Error(), `"a/b+"`) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -154,29 +154,6 @@ func repairLength(raw []byte) []byte {
 	return raw
 }
 
-func TestCase09_Filters(t *testing.T) {
-	_, expect := readCase(t, "09")
-	type pair struct {
-		Filter, Topic string
-		Matches       bool
-	}
-	for _, p := range field[[]pair](t, expect, "match") {
-		if err := ValidateFilter(p.Filter); err != nil {
-			t.Error(err)
-		}
-		if Match(p.Filter, p.Topic) != p.Matches {
-			t.Errorf("Match(%q, %q) = %v", p.Filter, p.Topic, !p.Matches)
-		}
-	}
-	for _, bad := range field[[]string](t, expect, "config_must_be_refused_at_load") {
-		c := testConfig("mqtt://127.0.0.1:1", 1, bad)
-		c.Sources[0].Name = "s"
-		if err := c.Validate(); err == nil {
-			t.Errorf("filter %q is taken", bad)
-		}
-	}
-}
-
 // TestCase10 lets two agents with one client id fight over it. The times of the case are divided by 100, those of the agent
 // too; what is pinned is the number of connects, the alarm, and that no record is doubled within an agent.
 func TestCase10_ClientIDInUseTwice(t *testing.T) {

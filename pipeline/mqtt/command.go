@@ -3,28 +3,30 @@ package mqtt
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 // Publish sends a message of weir's own at QoS 0, without RETAIN: at most once, since nothing acknowledges it. It may be called from any
 // goroutine; it waits for the socket no longer than the write timeout. ErrNotReady: the session has no connection on which it is ready, and nothing was
 // sent.
-func (s *Session) Publish(topic string, payload []byte) error {
-	if len(topic) == 0 || len(topic) > topicBytesMax {
-		return fmt.Errorf("publish: a topic of %d bytes: %w", len(topic), ErrConfig)
+func (s *Session) Publish(name string, payload []byte) error {
+	if len(name) == 0 || len(name) > topic.BytesMax {
+		return fmt.Errorf("publish: a topic of %d bytes: %w", len(name), ErrConfig)
 	}
 	t := s.current.Load()
 	if t == nil || s.phase() != phaseReady {
-		return fmt.Errorf("publish to %s: %w", topic, ErrNotReady)
+		return fmt.Errorf("publish to %s: %w", name, ErrNotReady)
 	}
-	if _, err := t.send(publishPacket(topic, payload)); err != nil {
-		return fmt.Errorf("publish to %s: %w", topic, err)
+	if _, err := t.send(publishPacket(name, payload)); err != nil {
+		return fmt.Errorf("publish to %s: %w", name, err)
 	}
 	return nil
 }
 
 // publishPacket makes a PUBLISH at QoS 0: one write is one packet, as the tap demands.
-func publishPacket(topic string, payload []byte) []byte {
-	n := 2 + len(topic) + len(payload)
+func publishPacket(name string, payload []byte) []byte {
+	n := 2 + len(name) + len(payload)
 	b := make([]byte, 0, headerBytesMax+n)
 	b = append(b, packetPublish<<4)
 	for rest := n; ; {
@@ -35,7 +37,7 @@ func publishPacket(topic string, payload []byte) []byte {
 		}
 		b = append(b, d|0x80)
 	}
-	b = binary.BigEndian.AppendUint16(b, uint16(len(topic)))
-	b = append(b, topic...)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(name)))
+	b = append(b, name...)
 	return append(b, payload...)
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 // Retained says what becomes of messages with RETAIN=1, that is, of those that the broker sends because of a SUBSCRIBE.
@@ -86,7 +88,7 @@ func DefaultConfig() SessionConfig {
 // dedupWindowMax keeps W below half the packet id space.
 const dedupWindowMax = 32768
 
-// Validate names the first setting that is missing or out of range. Errors wrap ErrConfig or ErrFilter.
+// Validate names the first setting that is missing or out of range. Errors wrap ErrConfig or topic.ErrFilter.
 func (c *SessionConfig) Validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("broker %s: %s: %w", c.Name, fmt.Sprintf(format, args...), ErrConfig)
@@ -94,8 +96,8 @@ func (c *SessionConfig) Validate() error {
 	switch {
 	case c.Name == "":
 		return bad("name is empty")
-	case c.ClientID == "" || len(c.ClientID) > topicBytesMax:
-		return bad("client_id needs 1 to %d bytes: the broker keeps the session under it", topicBytesMax)
+	case c.ClientID == "" || len(c.ClientID) > topic.BytesMax:
+		return bad("client_id needs 1 to %d bytes: the broker keeps the session under it", topic.BytesMax)
 	case (c.CertFile == "") != (c.KeyFile == ""):
 		return bad("cert and key go together")
 	case c.PasswordFile != "" && c.Username == "":
@@ -158,8 +160,8 @@ func (c *SessionConfig) validateSources() error {
 		if s.Name == "" {
 			return bad("name is empty")
 		}
-		if err := ValidateFilter(s.Filter); err != nil {
-			return fmt.Errorf("broker %s: source %q: %w", c.Name, s.Name, err)
+		if err := topic.Validate(s.Filter); err != nil {
+			return fmt.Errorf("broker %s: source %q: filter %q: %w", c.Name, s.Name, s.Filter, err)
 		}
 		switch {
 		case s.QoS > 2:
@@ -176,7 +178,7 @@ func (c *SessionConfig) validateSources() error {
 				return bad("the name is used twice")
 			}
 			// R16: a record belongs to one source, and brokers differ in how often they deliver to overlapping filters.
-			if Overlap(o.Filter, s.Filter) {
+			if topic.Overlap(o.Filter, s.Filter) {
 				return bad("filter %q overlaps with %q of source %q: join them, or use a client id of its own", s.Filter, o.Filter, o.Name)
 			}
 		}
@@ -187,7 +189,7 @@ func (c *SessionConfig) validateSources() error {
 // Warnings are the settings of a valid config that weaken what is promised, one sentence each.
 func (c *SessionConfig) Warnings() (all []string) {
 	for _, s := range c.Sources {
-		if Shared(s.Filter) {
+		if topic.Shared(s.Filter) {
 			all = append(all, fmt.Sprintf("source %s: a shared subscription with a kept session: while the agent is away its share waits and no other member gets it", s.Name))
 		}
 		if s.QoS == 0 {

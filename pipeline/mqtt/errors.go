@@ -3,8 +3,6 @@ package mqtt
 import "errors"
 
 var (
-	// ErrFilter: a topic filter breaks the rules of MQTT 3.1.1 section 4.7. Found when the config loads.
-	ErrFilter = errors.New("invalid topic filter")
 	// ErrConfig: a setting of a session is missing or out of range.
 	ErrConfig = errors.New("invalid mqtt setting")
 	// ErrProtocol: the broker sent bytes that are no MQTT 3.1.1 packet. The connection is closed, the session kept.

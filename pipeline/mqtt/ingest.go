@@ -15,90 +15,154 @@ import (
 // arrival is one PUBLISH on its way to the journal.
 type arrival struct {
 	publishFlags
-	id     uint16
-	source int // index in the config, -1 = none
-	topic  []byte
-	hash   uint64
-	bytes  int    // length of the payload as sent
-	data   []byte // the payload, or the payload of the stub
-	stub   Reason // 0: data is the payload
+	id        uint16
+	source    int // index in the config, -1 = none
+	topic     []byte
+	topicHash uint64
+	hash      uint64 // of topic and payload
+	bytes     int    // length of the payload as sent
+	data      []byte // the payload, or the payload of the stub
+	stub      Reason // 0: data is the payload
+
+	// What the tap decided:
+	known  bool // a duplicate, or a retained message that is not wanted: acknowledged without a record
+	notice notice
+	pos    pipeline.Position // of its record
 }
 
+// notice is what the log should say of an arrival.
+type notice uint8
+
+const (
+	noticeNone   notice = iota
+	noticeBack          // its id went back
+	noticeReused        // its id was used again before it was acknowledged
+	noticeOld           // it was acknowledged long ago
+)
+
 // contentHash is the content key of the dedup table; FORMAT.md fixes it, since stubs and carried entries hold it.
-func contentHash(topic []byte, payloadHash uint64) uint64 {
-	return bits.RotateLeft64(xxhash.Sum64(topic)*0x9e3779b97f4a7c15, 31) ^ payloadHash
+func contentHash(topicHash, payloadHash uint64) uint64 {
+	return bits.RotateLeft64(topicHash*0x9e3779b97f4a7c15, 31) ^ payloadHash
 }
 
 // hashMessage is the content key of a message held in memory.
-func hashMessage(topic, payload []byte) uint64 { return contentHash(topic, xxhash.Sum64(payload)) }
-
-// arrive decides, journals and queues the acknowledgement of one PUBLISH.
-func (t *tap) arrive(a *arrival) error {
-	s := t.session
-	s.counters.received.Add(1)
-	s.counters.bytes.Add(uint64(a.bytes))
-	t.arrived.Add(1)
-	if a.retain && !t.wantsRetained(a.source) {
-		s.counters.retainedIgnored.Add(1)
-		t.observe(a)
-		return t.acknowledgeSeen(a, s.journal.Last())
-	}
-	if duplicate := t.judge(a); duplicate {
-		s.counters.duplicates.Add(1)
-		// Its original may not be durable yet: it lies at or below Last.
-		return t.acknowledgeSeen(a, s.journal.Last())
-	}
-	if err := t.admit(a); err != nil {
-		return err
-	}
-	t.entry = pipeline.Entry{
-		Kind: pipeline.EntryMessage, QoS: a.qos, Retain: a.retain, Dup: a.dup, PacketID: a.id,
-		Session: s.config.Name, Topic: a.topic, Payload: a.data,
-	}
-	if a.stub != 0 {
-		t.entry.Kind = pipeline.EntryStub
-		s.counters.stubs.Add(1)
-	}
-	if a.source >= 0 {
-		t.entry.Source = s.config.Sources[a.source].Name
-	} else {
-		s.counters.unrouted.Add(1)
-	}
-	pos, err := t.append(&t.entry)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.lastPos = pos
-	s.table.message(a.id, a.qos, a.hash, pos)
-	if a.qos > 0 {
-		s.table.touch(a.id)
-	}
-	s.mu.Unlock()
-	s.counters.journaled.Add(1)
-	t.progress.Store(true)
-	return t.acknowledgeSeen(a, pos)
+func hashMessage(topic, payload []byte) uint64 {
+	return contentHash(xxhash.Sum64(topic), xxhash.Sum64(payload))
 }
 
-// acknowledgeSeen queues PUBACK or PUBREC.
-func (t *tap) acknowledgeSeen(a *arrival, pos pipeline.Position) error {
-	switch a.qos {
-	case 1:
-		return t.queueAck(packetPuback, a.id, pos)
-	case 2:
-		return t.queueAck(packetPubrec, a.id, pos)
+// arrive decides, journals and queues the acknowledgements of a run. Locks are taken per run, not per message; none is held while
+// the journal may block. A run of several holds no id twice, and none that admit could hold up (publish).
+func (t *tap) arrive(run []arrival) error {
+	s := t.session
+	t.count(run)
+	fresh := t.judge(run)
+	var before pipeline.Position
+	if fresh < len(run) {
+		before = s.journal.Last() // the originals may not be durable yet: they lie at or below
 	}
-	if t.session.counters.qos0.Add(1) == 1 {
-		t.session.log.Warn("messages at QoS 0 are at most once", "filter", t.filter(a.source))
+	var err error
+	if fresh > 0 {
+		if len(run) == 1 {
+			if err = t.admit(&run[0]); err != nil {
+				return err
+			}
+		}
+		entries := t.entriesOf(run)
+		var n int
+		n, err = s.journal.AppendAll(entries)
+		run = t.enter(run, entries[:n])
+	}
+	if aerr := t.queueAcks(run, before); aerr != nil {
+		return aerr
+	}
+	if err != nil {
+		return t.refused(err)
+	}
+	return t.anchor()
+}
+
+// anchor journals an anchor when enter found that one is due.
+func (t *tap) anchor() error {
+	if !t.anchorDue {
+		return nil
+	}
+	t.anchorDue = false
+	if err := t.session.writeAnchor(); err != nil {
+		return t.refused(err)
 	}
 	return nil
 }
 
-func (t *tap) filter(source int) string {
-	if source < 0 {
-		return ""
+func (t *tap) count(run []arrival) {
+	bytes := 0
+	for i := range run {
+		bytes += run[i].bytes
 	}
-	return t.session.config.Sources[source].Filter
+	c := &t.session.counters
+	c.received.Add(uint64(len(run)))
+	c.bytes.Add(uint64(bytes))
+	t.arrived.Add(uint64(len(run)))
+}
+
+// entriesOf makes the records of what is new in a run.
+func (t *tap) entriesOf(run []arrival) []pipeline.Entry {
+	s := t.session
+	entries := t.entries[:0]
+	for i := range run {
+		a := &run[i]
+		if a.known {
+			continue
+		}
+		entries = entries[:len(entries)+1]
+		e := &entries[len(entries)-1]
+		e.Kind, e.QoS, e.Retain, e.Dup, e.PacketID = pipeline.EntryMessage, a.qos, a.retain, a.dup, a.id
+		e.Session, e.Source, e.Topic, e.Payload = s.config.Name, "", a.topic, a.data
+		if a.stub != 0 {
+			e.Kind = pipeline.EntryStub
+			s.counters.stubs.Add(1)
+		}
+		if a.source >= 0 {
+			e.Source = s.config.Sources[a.source].Name
+		} else {
+			s.counters.unrouted.Add(1)
+		}
+	}
+	return entries
+}
+
+// enter notes in the table what the journal took. It returns the part of the run that was dealt with, which is all of it unless the
+// journal refused an entry.
+func (t *tap) enter(run []arrival, entries []pipeline.Entry) []arrival {
+	s := t.session
+	took := 0
+	s.mu.Lock()
+	for i := range run {
+		a := &run[i]
+		if a.known {
+			continue
+		}
+		if took == len(entries) {
+			run = run[:i]
+			break
+		}
+		a.pos = entries[took].Pos
+		took++
+		s.table.message(a.id, a.qos, a.hash, a.pos)
+		if a.qos > 0 {
+			s.table.touch(a.id)
+		}
+	}
+	if took > 0 {
+		s.lastPos = entries[took-1].Pos
+		t.anchorDue = s.anchorIsDue(s.lastPos)
+	}
+	s.mu.Unlock()
+	if took > 0 {
+		s.counters.journaled.Add(uint64(took))
+		s.receivedAt.Store(time.Now().UnixMilli())
+		t.progress.Store(true)
+	}
+	return run
 }
 
 func (t *tap) wantsRetained(source int) bool {
@@ -114,18 +178,8 @@ func (t *tap) wantsRetained(source int) bool {
 	return false
 }
 
-// observe takes the packet id into the judgement of the broker's id order.
+// observe takes the packet id into the judgement of the broker's id order. The caller holds mu.
 func (t *tap) observe(a *arrival) (back bool) {
-	if a.qos == 0 {
-		return false
-	}
-	s := t.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return t.observeLocked(a)
-}
-
-func (t *tap) observeLocked(a *arrival) (back bool) {
 	s := t.session
 	was := s.order.sequential()
 	back = s.order.observe(a.id, a.dup, t.first)
@@ -140,15 +194,43 @@ func (t *tap) observeLocked(a *arrival) (back bool) {
 	return back && was && s.order.sequential()
 }
 
-// judge looks a up in the table (RULES 1 to 3).
-func (t *tap) judge(a *arrival) (duplicate bool) {
-	if a.qos == 0 {
-		return false
-	}
+// judge looks the messages of a run up in the table (RULES 1 to 3) and returns how many need a record.
+func (t *tap) judge(run []arrival) (fresh int) {
 	s := t.session
+	noticed := false
 	s.mu.Lock()
-	back := t.observeLocked(a)
+	for i := range run {
+		a := &run[i]
+		switch {
+		case a.retain && !t.wantsRetained(a.source):
+			s.counters.retainedIgnored.Add(1)
+			a.known = true
+			if a.qos > 0 {
+				t.observe(a)
+			}
+		case a.qos > 0:
+			a.known = t.judgeOne(a, fresh)
+			noticed = noticed || a.notice != noticeNone
+		}
+		if !a.known {
+			fresh++
+		}
+	}
+	s.mu.Unlock()
+	if noticed {
+		t.tellNotices(run)
+	}
+	return fresh
+}
+
+// judgeOne tells whether a is a duplicate; ahead is the number of records that the run makes before it. The caller holds mu.
+func (t *tap) judgeOne(a *arrival, ahead int) (duplicate bool) {
+	s := t.session
+	back := t.observe(a)
 	k := s.table.lookup(a.id)
+	if !s.fault.runAges {
+		k.age += int64(ahead)
+	}
 	if s.fault.windowByPosition {
 		k.age = int64(s.journal.Last() - k.pos)
 	}
@@ -159,25 +241,42 @@ func (t *tap) judge(a *arrival) (duplicate bool) {
 	if s.fault.dupOnly {
 		duplicate = duplicate && a.dup
 	}
-	reused := !a.dup && !duplicate && k.present && !k.released && !k.carried && s.table.wasTouched(a.id) && k.pos > s.acked.upTo()
 	if duplicate {
-		s.table.touch(a.id)
-	}
-	s.mu.Unlock()
-	if back {
-		s.counters.wentBack.Add(1)
+		s.counters.duplicates.Add(1)
 	}
 	switch {
 	case back:
-		s.log.Warn("broker restarted from an old snapshot: its packet ids went back", "packet_id", a.id)
-	case reused && s.counters.idReuse.Add(1) == 1:
-		s.log.Error("broker reuses packet ids that are not acknowledged: duplicates cannot be told", "packet_id", a.id)
+		a.notice = noticeBack
+	case !a.dup && !duplicate && k.present && !k.released && !k.carried && s.table.wasTouched(a.id) && k.pos > s.acked.upTo():
+		a.notice = noticeReused
 	case duplicate && k.pos <= s.acked.before():
-		if s.counters.oldDuplicates.Add(1) == 1 {
-			s.log.Info("broker sends again what was acknowledged long ago", "packet_id", a.id)
-		}
+		a.notice = noticeOld
+	}
+	if duplicate {
+		s.table.touch(a.id)
 	}
 	return duplicate
+}
+
+// tellNotices logs and counts what judge found, outside of mu.
+func (t *tap) tellNotices(run []arrival) {
+	s := t.session
+	for i := range run {
+		a := &run[i]
+		switch a.notice {
+		case noticeBack:
+			s.counters.wentBack.Add(1)
+			s.log.Warn("broker restarted from an old snapshot: its packet ids went back", "packet_id", a.id)
+		case noticeReused:
+			if s.counters.idReuse.Add(1) == 1 {
+				s.log.Error("broker reuses packet ids that are not acknowledged: duplicates cannot be told", "packet_id", a.id)
+			}
+		case noticeOld:
+			if s.counters.oldDuplicates.Add(1) == 1 {
+				s.log.Info("broker sends again what was acknowledged long ago", "packet_id", a.id)
+			}
+		}
+	}
 }
 
 // admit applies the limits of the source: the rate holds reading up, the quota turns a into a stub.
@@ -186,7 +285,7 @@ func (t *tap) admit(a *arrival) error {
 		return nil
 	}
 	l := &t.session.limits[a.source]
-	if l.rate == 0 && l.bytesPerDay == 0 {
+	if !l.any() {
 		return nil
 	}
 	now := time.Now()
@@ -214,19 +313,25 @@ func (t *tap) admit(a *arrival) error {
 	return nil
 }
 
-// append journals e. When the journal is full it tells the session, which disconnects cleanly, and waits for that.
+// append journals e.
 func (t *tap) append(e *pipeline.Entry) (pipeline.Position, error) {
 	pos, err := t.session.journal.Append(e)
-	switch {
-	case err == nil:
-		return pos, nil
-	case errors.Is(err, pipeline.ErrJournalFull):
+	if err != nil {
+		return 0, t.refused(err)
+	}
+	return pos, nil
+}
+
+// refused handles an error of the journal. When it is full, the session is told, which disconnects cleanly, and that is waited for.
+func (t *tap) refused(err error) error {
+	t.session.forgetAnchor()
+	if errors.Is(err, pipeline.ErrJournalFull) {
 		t.tell(tapFull)
 		<-t.done
-		return 0, errTapClosed
+		return errTapClosed
 	}
 	t.session.fail(err)
-	return 0, err
+	return err
 }
 
 // release handles a PUBREL (RULES 3, 7).

@@ -89,6 +89,33 @@ func (j *memJournal) Append(e *pipeline.Entry) (pipeline.Position, error) {
 	return c.Pos, nil
 }
 
+func (j *memJournal) AppendAll(es []pipeline.Entry) (n int, err error) {
+	for n < len(es) && err == nil {
+		if es[n].Pos, err = j.Append(&es[n]); err == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
+func (j *memJournal) First() pipeline.Position {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.first
+}
+
+func (j *memJournal) ScanBack(want func(pipeline.EntryKind) bool, f func(*pipeline.Entry) (bool, error)) error {
+	entries := j.all()
+	for i := len(entries) - 1; i >= 0; i-- {
+		if e := entries[i]; e.Pos <= j.Durable() && want(e.Kind) {
+			if more, err := f(&e); err != nil || !more {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (j *memJournal) Last() pipeline.Position {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -23,6 +23,8 @@ func newLimits(c SourceConfig, now time.Time) limits {
 	return limits{rate: c.MaxRate, burst: burst, tokens: burst, filledAt: now, bytesPerDay: c.MaxBytesPerDay, dayFrom: now}
 }
 
+func (l *limits) any() bool { return l.rate > 0 || l.bytesPerDay > 0 }
+
 // take uses one token and returns how long to wait before the record is taken.
 func (l *limits) take(now time.Time) time.Duration {
 	l.tokens = min(l.burst, l.tokens+now.Sub(l.filledAt).Seconds()*l.rate)

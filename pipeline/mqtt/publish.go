@@ -9,34 +9,88 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// publish reads a PUBLISH: in place when it fits the buffer.
+// runMax is the number of messages that are worked on together: enough that what is done per run hardly counts, and few enough that
+// run and packets stay in the first level cache.
+const runMax = 64
+
+// publish reads a PUBLISH in place when it fits the buffer, together with those that lie whole behind it.
 func (t *tap) publish(h header) error {
-	flags, err := parseFlags(h.first)
+	if h.size+h.remaining > readBufferBytes {
+		flags, err := parseFlags(h.first)
+		if err != nil {
+			return err
+		}
+		return t.publishLarge(h, flags)
+	}
+	if _, err := t.peek(h.size + h.remaining); err != nil {
+		return err
+	}
+	buf, err := t.reader.Peek(t.reader.Buffered())
 	if err != nil {
 		return err
 	}
-	if h.size+h.remaining > readBufferBytes {
-		return t.publishLarge(h, flags)
+	run, size, err := t.cut(buf)
+	if err != nil {
+		return err
 	}
 	if t.large != nil {
-		if t.small++; t.small > largeIdle {
+		if t.small += len(run); t.small > largeIdle {
 			t.large = nil
 		}
 	}
-	body, err := t.body(h, 0)
+	t.reader.Discard(size) // cannot fail: it is buffered, and stays in place until more is read
+	return t.arrive(run)
+}
+
+// cut takes a run of PUBLISHes off the front of buf, which begins with a whole one; size is their length. A run ends before a packet that
+// is another, or not whole, or wrong, before a message that must go alone, and where packet ids do not rise: so none stands twice in it.
+func (t *tap) cut(buf []byte) (run []arrival, size int, err error) {
+	run = t.run[:0]
+	id := uint16(0)
+	for len(run) < runMax {
+		h, whole, herr := parseHeader(buf[size:])
+		end := size + h.size + h.remaining
+		if herr != nil || !whole || h.first>>4 != packetPublish || end > len(buf) {
+			break
+		}
+		run = run[:len(run)+1]
+		a := &run[len(run)-1]
+		alone, err := t.parse(h, buf[size+h.size:end], a)
+		if len(run) > 1 && (err != nil || alone || a.qos > 0 && a.id <= id && !t.session.fault.runRepeats) {
+			return run[:len(run)-1], size, nil // it comes first the next time
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		size = end
+		if alone {
+			break
+		}
+		if a.qos > 0 {
+			id = a.id
+		}
+	}
+	return run, size, nil
+}
+
+// parse reads a PUBLISH into a. alone: it becomes a stub, or its source has limits.
+func (t *tap) parse(h header, body []byte, a *arrival) (alone bool, err error) {
+	flags, err := parseFlags(h.first)
 	if err != nil {
-		return err
+		return false, err
 	}
-	topic, id, payload, err := parsePublish(flags, body)
+	name, id, payload, err := parsePublish(flags, body)
 	if err != nil {
-		return err
+		return false, err
 	}
-	a := arrival{publishFlags: flags, id: id, topic: topic, source: t.session.router.find(topic), bytes: len(payload), data: payload}
-	a.hash = hashMessage(topic, payload)
-	if reason := t.fault(&a); reason != 0 {
-		t.stubOf(&a, reason, sha256.Sum256(payload), payload)
+	r := t.session.router.find(name)
+	*a = arrival{publishFlags: flags, id: id, topic: name, topicHash: r.hash, source: r.source, bytes: len(payload), data: payload}
+	a.hash = contentHash(r.hash, xxhash.Sum64(payload))
+	if reason := t.fault(a, r.fault); reason != 0 {
+		t.stubOf(a, reason, sha256.Sum256(payload), payload)
+		return true, nil
 	}
-	return t.arrive(&a)
+	return r.source >= 0 && t.session.limits[r.source].any(), nil
 }
 
 // publishLarge reads a PUBLISH that does not fit the buffer. What is longer than its source allows is hashed as it comes.
@@ -45,9 +99,10 @@ func (t *tap) publishLarge(h header, flags publishFlags) error {
 	if err := t.variable(h, &a); err != nil {
 		return err
 	}
-	a.source = t.session.router.find(a.topic)
+	r := t.session.router.find(a.topic)
+	a.source, a.topicHash = r.source, r.hash
 	if a.bytes > t.limit(a.source) {
-		return t.publishOversize(&a)
+		return t.publishOversize(&a, r.fault)
 	}
 	if cap(t.large) < a.bytes {
 		t.large = make([]byte, a.bytes)
@@ -57,11 +112,11 @@ func (t *tap) publishLarge(h header, flags publishFlags) error {
 	if err := t.readFull(a.data); err != nil {
 		return err
 	}
-	a.hash = hashMessage(a.topic, a.data)
-	if reason := t.fault(&a); reason != 0 {
+	a.hash = contentHash(a.topicHash, xxhash.Sum64(a.data))
+	if reason := t.fault(&a, r.fault); reason != 0 {
 		t.stubOf(&a, reason, sha256.Sum256(a.data), a.data)
 	}
-	return t.arrive(&a)
+	return t.alone(&a)
 }
 
 // variable reads topic and packet id of a large PUBLISH.
@@ -98,7 +153,7 @@ func (t *tap) readFull(b []byte) error {
 }
 
 // publishOversize hashes a payload without holding it and journals a stub (R14).
-func (t *tap) publishOversize(a *arrival) error {
+func (t *tap) publishOversize(a *arrival, topicFault string) error {
 	digest := xxhash.New()
 	sum := sha256.New()
 	head := make([]byte, 0, stubHeadMax)
@@ -114,18 +169,18 @@ func (t *tap) publishOversize(a *arrival) error {
 		t.reader.Discard(len(b)) // cannot fail: it is buffered
 		left -= len(b)
 	}
-	a.hash = contentHash(a.topic, digest.Sum64())
+	a.hash = contentHash(a.topicHash, digest.Sum64())
 	reason := ReasonTooLarge
-	if topicFault(a.topic) != "" {
+	if topicFault != "" {
 		reason = ReasonTopic
 	}
 	t.stubOf(a, reason, [32]byte(sum.Sum(nil)), head)
-	return t.arrive(a)
+	return t.alone(a)
 }
 
 // fault says why a message cannot be journaled whole; 0 when it can.
-func (t *tap) fault(a *arrival) Reason {
-	if !t.session.router.hit && topicFault(a.topic) != "" {
+func (t *tap) fault(a *arrival, topicFault string) Reason {
+	if topicFault != "" {
 		return ReasonTopic
 	}
 	if a.bytes > t.limit(a.source) {
@@ -145,6 +200,12 @@ func (t *tap) stubOf(a *arrival, reason Reason, sum [32]byte, payload []byte) {
 	}
 	t.stub = appendStub(t.stub[:0], &s)
 	a.data, a.stub = t.stub, reason
+}
+
+// alone is arrive for one message.
+func (t *tap) alone(a *arrival) error {
+	t.run[0] = *a
+	return t.arrive(t.run[:1])
 }
 
 func (t *tap) limit(source int) int {

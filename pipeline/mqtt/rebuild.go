@@ -7,27 +7,81 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
-// Rebuild makes the dedup tables of all sessions from one pass over the journal. Run does it for its own session when it
-// was not done before; with several sessions one pass is cheaper. Not concurrently with Run.
+// Rebuild makes the dedup tables of all sessions from their newest anchors and one pass over the journal behind the oldest start of
+// these; over all of it when a session has none. Run does it for its own session when it was not done before; with several sessions
+// one pass is cheaper. Not concurrently with Run.
 func Rebuild(journal pipeline.Journal, sessions ...*Session) error {
-	byName := make(map[string]*Session, len(sessions))
+	anchors, err := newestAnchors(journal, sessions)
+	if err == nil {
+		err = rebuild(journal, anchors, sessions)
+	}
+	if err != nil {
+		return fmt.Errorf("rebuild dedup tables: %w", err)
+	}
+	return nil
+}
+
+// newestAnchors gives the newest anchor of each session that has one in reach. One whose start is trimmed would miss records.
+func newestAnchors(journal pipeline.Journal, sessions []*Session) (map[*Session]*anchor, error) {
+	missing := make(map[string]*Session, len(sessions))
+	for _, s := range sessions {
+		missing[s.config.Name] = s
+	}
+	found := make(map[*Session]*anchor, len(sessions))
+	isAnchor := func(k pipeline.EntryKind) bool { return k == pipeline.EntryAnchor }
+	err := journal.ScanBack(isAnchor, func(e *pipeline.Entry) (more bool, err error) {
+		s := missing[e.Session]
+		if s == nil {
+			return true, nil
+		}
+		a, err := decodeAnchor(e.Payload)
+		if err != nil {
+			return false, fmt.Errorf("record %s: %w", e.Pos, err)
+		}
+		if a.start >= journal.First() || s.fault.anchorTrimmed {
+			found[s] = a
+		}
+		delete(missing, e.Session)
+		return len(missing) > 0, nil
+	})
+	return found, err
+}
+
+func rebuild(journal pipeline.Journal, anchors map[*Session]*anchor, sessions []*Session) error {
+	type behind struct {
+		*Session
+		start pipeline.Position
+	}
+	byName := make(map[string]behind, len(sessions))
+	from, durable := journal.Last()+1, journal.Durable()
 	for _, s := range sessions {
 		s.forgetAll()
-		byName[s.config.Name] = s
+		b := behind{Session: s}
+		if a := anchors[s]; a != nil {
+			s.beginAt(a)
+			b.start = a.start
+		}
+		byName[s.config.Name] = b
+		from = min(from, b.start)
 	}
-	err := journal.Scan(0, func(e *pipeline.Entry) error {
-		if s := byName[e.Session]; s != nil {
-			return s.replay(e)
+	err := journal.Scan(from, func(e *pipeline.Entry) error {
+		if b := byName[e.Session]; b.Session != nil && e.Pos >= b.start {
+			return b.replay(e)
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("rebuild dedup tables: %w", err)
+		return err
 	}
 	for _, s := range sessions {
 		s.mu.Lock()
 		s.machine.granted = sameSubscriptions(s.granted, s.wanted)
 		s.rebuilt = true
+		far := s.anchors.span
+		if anchors[s] == nil {
+			far = 0 // the first one soon
+		}
+		s.takeAnchor(durable+1, far)
 		s.mu.Unlock()
 	}
 	return nil
@@ -36,7 +90,7 @@ func Rebuild(journal pipeline.Journal, sessions ...*Session) error {
 func (s *Session) forgetAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table, s.order, s.granted, s.machine, s.rebuilt = table{}, idOrder{}, nil, machine{}, false
+	s.table, s.order, s.granted, s.machine, s.rebuilt, s.next = table{}, idOrder{}, nil, machine{}, false, anchoring{}
 }
 
 // replay takes one record of this session as the tap did when it wrote it.

@@ -90,7 +90,8 @@ func (t *tap) pong(h header) error {
 	if do&actForget == 0 {
 		s.mu.Unlock()
 		t.pass(h, nil)
-		return nil
+		t.anchorDue = true // a session without messages has PINGs
+		return t.anchor()
 	}
 	var keep []uint16
 	s.table.ids(func(id uint16) {

@@ -1,10 +1,18 @@
 package mqtt
 
-import "unsafe"
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/weirstream/weir/pipeline/topic"
+)
 
 const (
-	// routesMax bounds the topic cache: at 60 bytes a topic it stays below 1 MiB.
+	// routesMax bounds the topic cache: at 100 bytes a topic it stays below 1 MiB.
 	routesMax = 4096
+	// routesMin is the cache's first size; it doubles when it is half full.
+	routesMin = 64
+	// routeProbes bounds the search, also for topics that somebody made to collide.
+	routeProbes = 16
 	// routeMissesMax: so many misses with a full cache mean that the topics changed; it begins anew.
 	routeMissesMax = 16 * routesMax
 )
@@ -12,41 +20,86 @@ const (
 // router finds the source of a topic. The tap's reader owns it.
 type router struct {
 	filters []string
-	cache   map[string]int
+	routes  []route // an open hash table, a power of two long, at most half full
+	used    int
 	misses  int
-	hit     bool // the topic asked for last was in the cache, which holds well-formed ones only
+	missed  route // the last one that was not in the cache
+}
+
+// route is what is known of a topic. It is in the cache only when the topic is well-formed.
+type route struct {
+	topic  string
+	hash   uint64 // of the topic: the content key needs it, too
+	source int    // index of the first filter that matches, -1 when none does
+	fault  string // why the topic is ill-formed; "" when it is not
 }
 
 func newRouter(filters []string) *router {
-	return &router{filters: filters, cache: make(map[string]int)}
+	return &router{filters: filters, routes: make([]route, routesMin)}
 }
 
-// find returns the index of the first filter that matches, -1 when none does. It allocates only when it meets a topic for
-// the first time.
-func (r *router) find(topic []byte) int {
-	if i, ok := r.cache[string(topic)]; ok {
-		r.hit = true
-		return i
+// find returns the route of a topic, valid until the next call and not to be changed. It allocates only when it meets a well-formed
+// topic for the first time.
+func (r *router) find(name []byte) *route {
+	hash := xxhash.Sum64(name)
+	for i := range uint64(routeProbes) {
+		e := &r.routes[(hash+i)&uint64(len(r.routes)-1)]
+		switch {
+		case e.hash == hash && e.topic == string(name) && len(name) > 0:
+			return e
+		case e.topic == "": // no well-formed topic is empty
+			return r.miss(name, hash)
+		}
 	}
-	r.hit = false
-	text := unsafe.String(unsafe.SliceData(topic), len(topic)) // read only, and not kept
-	found := -1
+	return r.miss(name, hash)
+}
+
+func (r *router) miss(name []byte, hash uint64) *route {
+	r.missed = route{hash: hash, source: -1, fault: topic.Fault(name)}
 	for i, f := range r.filters {
-		if Match(f, text) {
-			found = i
+		if topic.Match(f, name) {
+			r.missed.source = i
 			break
 		}
 	}
-	if topicFault(topic) != "" {
-		return found
+	if r.missed.fault == "" && r.room() {
+		e := r.missed
+		e.topic = string(name)
+		r.add(e)
+		r.used++
 	}
-	if len(r.cache) >= routesMax {
+	return &r.missed
+}
+
+// room makes room for one more topic, by a larger table or, after many misses, by a new one; false when there is none.
+func (r *router) room() bool {
+	if r.used >= routesMax {
 		if r.misses++; r.misses < routeMissesMax {
-			return found
+			return false
 		}
-		clear(r.cache)
-		r.misses = 0
+		clear(r.routes)
+		r.used, r.misses = 0, 0
 	}
-	r.cache[string(topic)] = found
-	return found
+	if 2*r.used < len(r.routes) {
+		return true
+	}
+	before := r.routes
+	r.routes = make([]route, 2*len(before))
+	for _, e := range before {
+		if e.topic != "" {
+			r.add(e)
+		}
+	}
+	return true
+}
+
+// add puts a route in, unless all its places are taken: then the topic is looked up anew each time.
+func (r *router) add(e route) {
+	for i := range uint64(routeProbes) {
+		at := &r.routes[(e.hash+i)&uint64(len(r.routes)-1)]
+		if at.topic == "" {
+			*at = e
+			return
+		}
+	}
 }

@@ -36,6 +36,8 @@ type Session struct {
 	takeover   bool
 	since      time.Time // of the present state
 	rebuilt    bool
+	next       anchoring
+	anchors    anchorPolicy // set before Run
 
 	router  *router  // the tap's reader owns it
 	limits  []limits // the tap's reader owns it
@@ -78,6 +80,12 @@ type faults struct {
 	releaseAlways    bool // every PUBREL writes a record (RULES 7)
 	noRelease        bool // no PUBREL writes a record
 	compEarly        bool // PUBCOMP does not wait
+	runRepeats       bool // an id may stand twice in a run
+	runAges          bool // ages do not count the records that the run itself makes
+	anchorForgets    bool // an anchor has no entries
+	anchorAges       bool // the ages in an anchor are not those at its start
+	anchorTrimmed    bool // an anchor counts though its start is trimmed
+	anchorEarly      bool // an anchor is taken before the records below its start are entered
 }
 
 // ackedMarks are the positions up to which the last two writes of acknowledgements reached.
@@ -90,7 +98,7 @@ func (m *ackedMarks) commit(pos pipeline.Position) {
 func (m *ackedMarks) upTo() pipeline.Position   { return pipeline.Position(m.last.Load()) }
 func (m *ackedMarks) before() pipeline.Position { return pipeline.Position(m.previous.Load()) }
 
-// NewSession checks the config; it opens nothing. Errors wrap ErrConfig or ErrFilter.
+// NewSession checks the config; it opens nothing. Errors wrap ErrConfig or topic.ErrFilter.
 func NewSession(config SessionConfig, journal pipeline.Journal, log *slog.Logger, hooks Hooks) (*Session, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -98,7 +106,7 @@ func NewSession(config SessionConfig, journal pipeline.Journal, log *slog.Logger
 	s := &Session{
 		config: config, journal: journal, log: log.With("broker", config.Name), hooks: hooks,
 		failed: make(chan struct{}), fullChange: make(chan struct{}, 1), since: time.Now(), offline: time.Now(),
-		fault: plantedFaults(),
+		fault: plantedFaults(), anchors: plantedAnchors(defaultAnchors(config.DedupWindow)),
 	}
 	s.config.Sources = slices.Clone(config.Sources)
 	filters := make([]string, len(config.Sources))
@@ -152,6 +160,10 @@ func (s *Session) Run(ctx context.Context) error {
 	defer s.requests.Wait()
 	for {
 		if s.full.Load() && !s.pause(ctx, true) {
+			return s.hasFailed()
+		}
+		if err := s.writeAnchor(); err != nil { // a broker that is away must not make the next start slow
+			s.fail(err)
 			return s.hasFailed()
 		}
 		end, err := s.connection(ctx)

@@ -30,20 +30,24 @@ var errTapClosed = errors.New("tap is closed")
 // paho's reader goroutine calls Read and owns every field up to the first comment that says otherwise.
 type tap struct {
 	net.Conn
-	session  *Session
-	reader   *bufio.Reader
-	rest     []byte // of a packet on its way to paho
-	control  []byte // backs rest
-	topic    []byte // of a packet that does not fit the reader's buffer
-	large    []byte // payload of such a packet
-	small    int    // packets since large was used
-	stub     []byte // payload of an EntryStub under construction
-	entry    pipeline.Entry
-	first    bool // no DUP=0 packet id came yet
-	kickDue  bool
-	present  bool // CONNACK said session_present=1
-	resent   bool // since the last PINGREQ of the sweep something came that belongs to messages from before the connection
-	progress atomic.Bool
+	session   *Session
+	reader    *bufio.Reader
+	rest      []byte // of a packet on its way to paho
+	control   []byte // backs rest
+	topic     []byte // of a packet that does not fit the reader's buffer
+	large     []byte // payload of such a packet
+	small     int    // packets since large was used
+	stub      []byte // payload of an EntryStub under construction
+	anchorDue bool
+	entry     pipeline.Entry
+	run       []arrival        // being worked on, as entries and due
+	entries   []pipeline.Entry // records of a run
+	due       []waitingAck     // acknowledgements of a run
+	first     bool             // no DUP=0 packet id came yet
+	kickDue   bool
+	present   bool // CONNACK said session_present=1
+	resent    bool // since the last PINGREQ of the sweep something came that belongs to messages from before the connection
+	progress  atomic.Bool
 
 	reading sync.Mutex // held by Read; close takes it to be sure that nothing is appended any more
 	writing sync.Mutex // one packet at a time on the wire
@@ -76,6 +80,7 @@ const tapEventsMax = 2
 func newTap(s *Session, conn net.Conn) *tap {
 	t := &tap{Conn: conn, session: s, first: true, events: make(chan tapEvent, tapEventsMax), done: make(chan struct{})}
 	t.reader = bufio.NewReaderSize(timedReader{conn, &t.readAt}, readBufferBytes)
+	t.run, t.entries, t.due = make([]arrival, runMax), make([]pipeline.Entry, runMax), make([]waitingAck, 0, runMax)
 	t.acks.kick = make(chan struct{}, 1)
 	t.acks.room = make(chan struct{}, 1)
 	t.readAt.Store(time.Now().UnixNano())

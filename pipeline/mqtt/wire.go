@@ -3,7 +3,6 @@ package mqtt
 import (
 	"encoding/binary"
 	"fmt"
-	"unicode/utf8"
 )
 
 // Packet types of MQTT 3.1.1, the upper half of the first byte.
@@ -97,27 +96,4 @@ type ack [4]byte
 
 func makeAck(packet byte, id uint16) ack {
 	return ack{packet << 4, 2, byte(id >> 8), byte(id)}
-}
-
-// topicFault says what makes a PUBLISH topic ill-formed; "" when it is fine. Control characters other than U+0000 are
-// accepted byte-exact: the standard only discourages them.
-func topicFault(topic []byte) string {
-	if len(topic) == 0 {
-		return "empty topic"
-	}
-	ascii := true
-	for _, c := range topic {
-		switch {
-		case c == 0:
-			return "topic contains U+0000"
-		case c == '+' || c == '#':
-			return "topic contains a wildcard"
-		case c >= utf8.RuneSelf:
-			ascii = false
-		}
-	}
-	if !ascii && !utf8.Valid(topic) { // encoded surrogates are invalid to utf8.Valid
-		return "topic is not UTF-8"
-	}
-	return ""
 }

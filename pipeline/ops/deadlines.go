@@ -28,6 +28,17 @@ func (d *deadlines) set(key []byte, at int64) {
 	heap.Push(&d.heap, e)
 }
 
+// move is set for a key that may wait already: its timer moves. It allocates for a new key only.
+func (d *deadlines) move(key []byte, at int64) {
+	e, ok := d.byKey[string(key)]
+	if !ok {
+		d.set(key, at)
+		return
+	}
+	e.at = at
+	heap.Fix(&d.heap, e.place)
+}
+
 func (d *deadlines) cancel(key []byte) {
 	if e, ok := d.byKey[string(key)]; ok {
 		delete(d.byKey, e.key)

@@ -1,4 +1,5 @@
-// Package ops holds the steps of a pipeline that are no windows: filter, select, union, deadband, alarm, dedup, sort.
+// Package ops holds the steps of a pipeline that are no windows and no joins: filter, select, union, cast, flatten, split; deadband,
+// changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort.
 //
 // An operator is owned by the goroutine of its task, reads no clock and keeps what must survive a restart in its state
 // tables alone (FORMAT.md); deadlines and sort orders in memory are rebuilt from them in Restored. Each is a

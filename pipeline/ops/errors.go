@@ -13,4 +13,7 @@ const (
 	reasonExpression = "expression" // an expression failed or gave a value of the wrong kind
 	reasonMaxKeys    = "max_keys"   // the row would have begun one key too many
 	reasonNoTime     = "no_time"    // the row has no event time and the step needs one
+	reasonOverflow   = "overflow"   // a result does not fit its type
+	reasonElement    = "element"    // an element of an array is not what was declared
+	reasonNoArray    = "no_array"   // a value that is to be flattened is no array
 )

@@ -28,10 +28,14 @@ func drawRecords(t *rapid.T) []optest.Record {
 	}), 0, 60).Draw(t, "records")
 }
 
+func drawKeyed(t *rapid.T) ops.Keyed {
+	return ops.Keyed{Key: []int{0}, MaxKeys: rapid.IntRange(0, 3).Draw(t, "max_keys"), TTL: rapid.Int64Range(0, 60).Draw(t, "ttl")}
+}
+
 func drawValue(t *rapid.T) pipeline.Value {
 	return rapid.SampledFrom([]pipeline.Value{
 		{}, pipeline.IntValue(1), pipeline.FloatValue(1), pipeline.FloatValue(2.5), pipeline.IntValue(-3), pipeline.StringValue("x\x00y"),
-		pipeline.BoolValue(true), pipeline.IntValue(7), pipeline.IntValue(7),
+		pipeline.BoolValue(true), pipeline.JSONValue("[1,{\"t\":2}]"), pipeline.IntValue(7), pipeline.IntValue(7),
 	}).Draw(t, "value")
 }
 
@@ -67,6 +71,53 @@ func TestReplayEquality(t *testing.T) {
 				c.Clear = nil
 			}
 			return func() pipeline.Operator { return ops.NewAlarm(c) }
+		},
+		"changed": func(t *rapid.T) func() pipeline.Operator {
+			c := ops.ChangedConfig{Keyed: drawKeyed(t), Value: optest.Expr("value")}
+			return func() pipeline.Operator { return ops.NewChanged(c) }
+		},
+		"lag": func(t *rapid.T) func() pipeline.Operator {
+			c := ops.LagConfig{Keyed: drawKeyed(t), Carry: wide(1), Value: optest.Expr("value"), N: rapid.IntRange(1, 4).Draw(t, "n")}
+			return func() pipeline.Operator { return ops.NewLag(c) }
+		},
+		"delta": func(t *rapid.T) func() pipeline.Operator {
+			c := ops.DeltaConfig{Keyed: drawKeyed(t), Carry: wide(1), Value: optest.Expr("value")}
+			return func() pipeline.Operator { return ops.NewDelta(c) }
+		},
+		"counter": func(t *rapid.T) func() pipeline.Operator {
+			c := counterConfig()
+			c.Keyed, c.EventTime, c.ResetUnknown = drawKeyed(t), rapid.Bool().Draw(t, "event"), rapid.Bool().Draw(t, "unknown")
+			if rapid.Bool().Draw(t, "wraps") {
+				c.WrapLast, c.StepMax = 9, rapid.Uint64Range(1, 9).Draw(t, "step")
+			}
+			return func() pipeline.Operator { return ops.NewCounter(c) }
+		},
+		"zscore": func(t *rapid.T) func() pipeline.Operator {
+			c := zscoreConfig(rapid.IntRange(2, 4).Draw(t, "n"), rapid.Float64Range(0, 2).Draw(t, "limit"))
+			c.Keyed = drawKeyed(t)
+			return func() pipeline.Operator { return ops.NewZScore(c) }
+		},
+		"throttle": func(t *rapid.T) func() pipeline.Operator {
+			c := ops.ThrottleConfig{Keyed: drawKeyed(t), Interval: rapid.Int64Range(1, 60).Draw(t, "interval"), EventTime: rapid.Bool().Draw(t, "event")}
+			return func() pipeline.Operator { return ops.NewThrottle(c) }
+		},
+		"sample": func(t *rapid.T) func() pipeline.Operator {
+			c := ops.SampleConfig{Keyed: drawKeyed(t), Every: rapid.IntRange(1, 4).Draw(t, "every")}
+			return func() pipeline.Operator { return ops.NewSample(c) }
+		},
+		"absence": func(t *rapid.T) func() pipeline.Operator {
+			c := absenceConfig(rapid.Int64Range(1, 60).Draw(t, "after"), rapid.Bool().Draw(t, "event"))
+			c.Timed, c.MaxKeys = rapid.Bool().Draw(t, "timed"), rapid.IntRange(0, 3).Draw(t, "max_keys")
+			return func() pipeline.Operator { return ops.NewAbsence(c) }
+		},
+		"flatten": func(*rapid.T) func() pipeline.Operator {
+			return func() pipeline.Operator { return ops.NewFlatten(flattenConfig()) }
+		},
+		"split": func(*rapid.T) func() pipeline.Operator {
+			return func() pipeline.Operator { return ops.NewSplit([]*expr.Program{optest.Expr("value > 1")}) }
+		},
+		"share": func(*rapid.T) func() pipeline.Operator {
+			return func() pipeline.Operator { return ops.NewShare(ops.ShareConfig{Key: []int{0}, Parts: 5000}) }
 		},
 		"sort": func(t *rapid.T) func() pipeline.Operator {
 			c := ops.SortConfig{MaxKeys: rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "max_keys")}

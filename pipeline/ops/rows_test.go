@@ -57,7 +57,7 @@ func showValue(v pipeline.Value) string {
 		return "null"
 	case pipeline.Bool:
 		return fmt.Sprint(v.Bool())
-	case pipeline.String:
+	case pipeline.String, pipeline.JSON:
 		return v.Str
 	case pipeline.Int:
 		return fmt.Sprint(v.Int())

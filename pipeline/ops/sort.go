@@ -82,7 +82,7 @@ func (s *Sort) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	}
 	h := held{time: r.Time, pos: r.Pos, index: s.lastIndex}
 	s.key = h.appendKey(s.key[:0])
-	s.entry = appendSlots(s.entry[:0], r.Slots)
+	s.entry = pipeline.AppendSlots(s.entry[:0], r.Slots)
 	if err := s.rows.Put(s.key, s.entry); err != nil {
 		out.Refuse(reasonMaxKeys, err.Error(), r)
 		return
@@ -101,7 +101,7 @@ func (s *Sort) Watermark(w int64, out *pipeline.Out) {
 		if !ok {
 			panic("BUG: a row is in order that the table does not hold")
 		}
-		slots, err := parseSlots(val, out)
+		slots, err := out.ParseSlots(val)
 		if err != nil {
 			panic("BUG: a held row is not readable: " + err.Error())
 		}

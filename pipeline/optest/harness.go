@@ -15,6 +15,7 @@ import (
 type Record struct {
 	Input   int
 	Elapsed int64 // ns, the stamp
+	Wall    int64 // ms, the stamp
 	Time    int64 // ms, pipeline.NoTime for none; it moves the watermark
 	Slots   []pipeline.Value
 }
@@ -60,6 +61,7 @@ type run struct {
 	watermark int64
 	timeMax   int64
 	begun     bool
+	ticked    int64 // elapsed time up to which timers have fired
 	saved     checkpoint
 	result    Result
 	ties      pipeline.Ties
@@ -71,6 +73,7 @@ type checkpoint struct {
 	watermark int64
 	timeMax   int64
 	begun     bool
+	ticked    int64
 	result    Result
 }
 
@@ -79,8 +82,8 @@ type entryKey struct{ key, sub string }
 // Run feeds the records and then ends event time. An error is one of the operator's Open or Restored, or output that
 // breaks the total order.
 func Run(c Config, records []Record) (Result, error) {
-	r := &run{c: c, watermark: pipeline.MinWatermark, timeMax: pipeline.MinWatermark}
-	r.saved = checkpoint{tables: map[string]map[entryKey][]byte{}, watermark: r.watermark, timeMax: r.timeMax}
+	r := &run{c: c, watermark: pipeline.MinWatermark, timeMax: pipeline.MinWatermark, ticked: -1}
+	r.saved = checkpoint{tables: map[string]map[entryKey][]byte{}, watermark: r.watermark, timeMax: r.timeMax, ticked: -1}
 	r.saved.result.Ports = make([][]pipeline.Row, c.Ports)
 	if err := r.restore(); err != nil {
 		return Result{}, err
@@ -110,7 +113,7 @@ func Run(c Config, records []Record) (Result, error) {
 
 // feed is one record: the tick, the row, its watermark.
 func (r *run) feed(pos pipeline.Position, rec *Record) {
-	r.tick(pos, rec.Elapsed)
+	r.tick(pos, pipeline.Stamp{Elapsed: rec.Elapsed, Wall: rec.Wall})
 	row := pipeline.Row{At: pipeline.At{Pos: pos, Phase: pipeline.During}, Time: rec.Time, Slots: rec.Slots}
 	r.out.At = row.At
 	if r.c.Keyed {
@@ -121,16 +124,19 @@ func (r *run) feed(pos pipeline.Position, rec *Record) {
 	r.moveWatermark(pos, rec.Time)
 }
 
-func (r *run) tick(pos pipeline.Position, elapsed int64) {
-	now := pipeline.Stamp{Elapsed: elapsed}
+func (r *run) tick(pos pipeline.Position, now pipeline.Stamp) {
 	r.out.Now = now
-	if due, _ := r.op.Timers(); due <= elapsed {
+	if c, ok := r.op.(pipeline.Clocked); ok {
+		c.Tick(now)
+	}
+	if due, _ := r.op.Timers(); due <= now.Elapsed && now.Elapsed > r.ticked {
 		r.out.At = pipeline.At{Pos: pos, Phase: pipeline.Before}
 		r.timers()
 		r.op.Elapsed(now, r.out)
 	}
+	r.ticked = max(r.ticked, now.Elapsed)
 	for _, t := range r.tables {
-		t.SetNow(elapsed)
+		t.SetNow(now.Elapsed)
 	}
 }
 
@@ -204,7 +210,7 @@ func (r *run) commit(next int) error {
 		}
 		f.Commit()
 	}
-	r.saved.record, r.saved.watermark, r.saved.timeMax, r.saved.begun = next, r.watermark, r.timeMax, r.begun
+	r.saved.record, r.saved.watermark, r.saved.timeMax, r.saved.begun, r.saved.ticked = next, r.watermark, r.timeMax, r.begun, r.ticked
 	r.saved.result = r.result.clone()
 	return nil
 }
@@ -234,8 +240,12 @@ func (r *run) restore() error {
 	if err := r.op.Restored(); err != nil {
 		return fmt.Errorf("restored: %w", err)
 	}
-	r.timeMax, r.begun, r.watermark = r.saved.timeMax, r.saved.begun, pipeline.MinWatermark
-	r.mark(pipeline.Position(r.saved.record), r.saved.watermark) // the engine repeats it
+	r.timeMax, r.begun, r.ticked, r.watermark = r.saved.timeMax, r.saved.begun, r.saved.ticked, pipeline.MinWatermark
+	if r.saved.watermark > r.watermark { // the engine repeats it, in a phase of its own
+		r.watermark = r.saved.watermark
+		r.out.At = pipeline.At{Pos: pipeline.Position(r.saved.record), Phase: pipeline.During}
+		r.op.Watermark(r.watermark, r.out)
+	}
 	return nil
 }
 

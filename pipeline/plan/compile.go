@@ -32,6 +32,7 @@ func (c *compiler) compile() (graph *Graph, problems, warnings Problems) {
 		return nil, c.problems.Sorted(), c.warnings.Sorted()
 	}
 	c.warnFuture()
+	c.warnUnread()
 	g := c.finish()
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted(), c.warnings.Sorted()
@@ -149,20 +150,7 @@ func (c *compiler) lookup(from Text) *target {
 		if s.UID.Value != name || name == "" {
 			continue
 		}
-		if !dotted {
-			return &target{source: -1, step: i}
-		}
-		kind, _ := s.kind()
-		late := kind == KindWindow || kind == KindSort
-		switch {
-		case late && port == "late":
-			return &target{source: -1, step: i, port: 1}
-		case late:
-			c.problems.Add(from.At(len(name)+1), suggest.Nearest(port, []string{"late"}), "its only other output is "+name+".late", "step %s has no output %q", name, port)
-		default:
-			c.problems.Add(from.At(len(name)+1), "", "only windows and sorts have the output late", "step %s is a %s, it has no output %q", name, kind, port)
-		}
-		return nil
+		return c.portOf(from, i, port, dotted)
 	}
 	var sources, steps []string
 	for _, s := range c.spec.Sources {
@@ -229,7 +217,7 @@ func (c *compiler) originOf(i int) *origin {
 func (c *compiler) warnFuture() {
 	timers := false
 	for _, b := range c.steps {
-		timers = timers || b.kind == KindWindow || b.kind == KindSort
+		timers = timers || b.kind == KindWindow || b.kind == KindSort || b.kind == KindJoin && !b.spec.Join.Latest
 	}
 	for _, o := range c.origins {
 		if timers && o != nil && o.spec.Time != nil && o.spec.Time.MaxAheadMs == 0 {

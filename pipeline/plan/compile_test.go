@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 func text(s string) Text { return Text{Value: s, Pos: Pos{File: "t", Line: 1, Column: 1}} }
@@ -308,7 +309,7 @@ func TestCase30_DecodersPerTopic(t *testing.T) {
 		if d.B64 != "" {
 			payload, _ = base64.StdEncoding.DecodeString(d.B64)
 		}
-		i := slices.IndexFunc(g.Sources[0].Decoders, func(d2 TopicDecoder) bool { return d2.Topic == "" || MatchFilter(d2.Topic, []byte(d.Topic)) })
+		i := slices.IndexFunc(g.Sources[0].Decoders, func(d2 TopicDecoder) bool { return d2.Topic == "" || topic.Match(d2.Topic, []byte(d.Topic)) })
 		slots := make([]pipeline.Value, g.Sources[0].Width)
 		if err := g.Sources[0].Decoders[i].New().Decode(payload, slots); err != nil {
 			got = append(got, "dead")

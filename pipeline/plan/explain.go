@@ -20,8 +20,8 @@ func Explain(spec *Spec, g *Graph) string {
 		switch {
 		case r.Step < 0:
 			return g.Sources[r.Source].Name
-		case r.Port > 0:
-			return g.Steps[r.Step].UID + ".late"
+		case g.Steps[r.Step].PortNames[r.Port] != "":
+			return g.Steps[r.Step].UID + "." + g.Steps[r.Step].PortNames[r.Port]
 		}
 		return g.Steps[r.Step].UID
 	}
@@ -40,6 +40,9 @@ func Explain(spec *Spec, g *Graph) string {
 		b.WriteByte('\n')
 		if s.Columns != nil {
 			fmt.Fprintf(&b, "          columns: %s\n", columnList(s.Columns))
+		}
+		if s.Added != nil {
+			fmt.Fprintf(&b, "          adds: %s\n", columnList(s.Added))
 		}
 	}
 	explainRegions(&b, spec, g)
@@ -118,6 +121,11 @@ func keyNames(spec *Spec, g *Graph, r Region) string {
 			by := s.By
 			if s.Dedup != nil {
 				by = s.Dedup.Key
+			}
+			if s.Join != nil {
+				for _, on := range s.Join.On {
+					by = append(by, on.Left)
+				}
 			}
 			names := make([]string, len(by))
 			for n, k := range by {

@@ -87,24 +87,29 @@ type key struct {
 
 // keys resolves the by fields.
 func (c *compiler) keys(s *StepSpec, in scope) (keys []key, ok bool) {
+	return c.fieldKeys("by", s.By, in)
+}
+
+// fieldKeys resolves fields that make a key; setting names where they stand.
+func (c *compiler) fieldKeys(setting string, fields []Text, in scope) (keys []key, ok bool) {
 	ok = true
-	for _, by := range s.By {
+	for _, by := range fields {
 		p, err := pipeline.ParsePath(by.Value)
 		if err != nil {
-			c.problems.Add(by.Pos, "", "a field such as device, motor.id or $topic", "by: %s", err)
+			c.problems.Add(by.Pos, "", "a field such as device, motor.id or $topic", "%s: %s", setting, err)
 			ok = false
 			continue
 		}
 		slot, kind, err := in.Field(p)
 		if err != nil {
-			c.problems.Add(by.Pos, suggest.Nearest(by.Value, in.Names()), "", "by: %s", err)
+			c.problems.Add(by.Pos, suggest.Nearest(by.Value, in.Names()), "", "%s: %s", setting, err)
 			ok = false
 			continue
 		}
-		c.warnNear("by", by.Pos, p, in)
+		c.warnNear(setting, by.Pos, p, in)
 		k := key{slot: slot, kind: kind, name: columnName(p), path: p.String()}
 		if slices.ContainsFunc(keys, func(o key) bool { return o.path == k.path }) {
-			c.problems.Add(by.Pos, "", "each field stands once", "by: %q is given twice", by)
+			c.problems.Add(by.Pos, "", "each field stands once", "%s: %q is given twice", setting, by)
 			ok = false
 			continue
 		}

@@ -30,6 +30,7 @@ func (c *compiler) finish() *Graph {
 	g.Steps = make([]*Step, len(c.steps))
 	for i, b := range c.steps {
 		step := b.finish()
+		step.PortNames = c.ports(b.spec)
 		for _, t := range c.stepInputs[i] {
 			step.Inputs = append(step.Inputs, ref(t))
 		}
@@ -53,10 +54,13 @@ func (c *compiler) finish() *Graph {
 func (b *built) finish() *Step {
 	s := &Step{
 		UID: b.spec.UID.Value, Kind: b.kind, Ports: len(b.out), Width: b.out[0].scope.width(), New: b.new,
-		Deterministic: b.deterministic(), Behaviour: behaviours[b.kind], Stateful: b.stateful, Was: b.spec.Was.Value, Params: b.params(),
+		Deterministic: b.deterministic(), Behaviour: behaviours[b.kind], Stateful: b.stateful, Clockless: b.clockless, Was: b.spec.Was.Value, Params: b.params(),
 	}
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
+	}
+	if e, behind := extendedOf(b.out[0].scope), kinds[b.kind].adds; behind && e != nil {
+		s.Added = slices.Clone(e.own)
 	}
 	s.Keyed, s.Carries, s.Narrow = b.keyed, b.carries(), b.narrow
 	s.Stateless = len(b.in) == 1 && !b.stateful && pipeline.IsTimeless(b.new())
@@ -86,15 +90,18 @@ func (o *origin) finish() *Source {
 		fields, whole := o.decoded(d.As.Value), o.whole
 		t := TopicDecoder{
 			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
-			Ordered: d.As.Value == DecodeSparkplug,
+			Ordered: !slices.Contains(unordered, d.As.Value),
 		}
-		if t.Ordered && d.Rebirth {
+		if d.As.Value == DecodeSparkplug && d.Rebirth {
 			t.RebirthEveryMs = max(d.RebirthEveryMs, 1)
 		}
 		s.Decoders = append(s.Decoders, t)
 	}
 	return s
 }
+
+// unordered are the decodings in which a message says all there is to know about itself.
+var unordered = []string{DecodeJSON, DecodeCBOR, DecodeText, DecodeNumber, DecodeBytes, DecodeCSV, DecodeInflux}
 
 func keysOf(m map[string]int) func(func(string) bool) {
 	return func(yield func(string) bool) {
@@ -182,7 +189,10 @@ func newDecoder(d *DecodeSpec, fields []codec.Field, whole int) codec.Decoder {
 }
 
 // layout writes the slots of a scope canonically.
-func layout(s scope) string {
+func layout(s scope) string { return fmt.Sprintf("%q", slotNames(s)) }
+
+// slotNames names the slots of a scope.
+func slotNames(s scope) []string {
 	names := make([]string, s.width())
 	switch s := s.(type) {
 	case *origin:
@@ -197,6 +207,13 @@ func layout(s scope) string {
 		for _, c := range s.cols {
 			names[c.Slot] = c.Name
 		}
+	case *extended:
+		names = s.layout()
+	case *elements:
+		names = s.layout()
+		for name, slot := range s.given {
+			names[slot] = s.spec.As.Value + "." + name
+		}
 	}
-	return fmt.Sprintf("%q", names)
+	return names
 }

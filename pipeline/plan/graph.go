@@ -103,6 +103,7 @@ type Step struct {
 	Kind          string
 	Inputs        []Ref
 	Ports         int
+	PortNames     []string // "" for the one that the step's own name means
 	Width         int
 	New           func() pipeline.Operator
 	Deterministic bool
@@ -114,6 +115,10 @@ type Step struct {
 	Params string
 	// Columns are those of port 0, nil where the rows of the input go on.
 	Columns []Column
+	// Clockless are the inputs whose watermarks play no part: the step's is the minimum of the others. nil: none.
+	Clockless []bool
+	// Added are the columns that the step adds to the rows of the input, or that stand for fields of it.
+	Added []Column
 	// Keyed tells how the step may be divided by key; nil: it may not.
 	Keyed *Keyed
 	// Stateless: neither state nor time nor a second input; it may run wherever its rows are.

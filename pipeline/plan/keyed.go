@@ -42,6 +42,9 @@ func (b *built) carries() [][]int {
 			}
 		case port == 0:
 			all[port] = b.carry
+			if e := extendedOf(b.out[0].scope); e != nil {
+				all[port] = e.mapping
+			}
 		}
 	}
 	return all
@@ -52,6 +55,8 @@ type Region struct {
 	Steps  []int   // in plan order
 	Inputs []Ref   // several are merged
 	Key    [][]int // per input: the slots of the key
+	// Clockless is that of its steps: inputs whose watermarks play no part.
+	Clockless []bool
 }
 
 // zoning finds the regions of one task.
@@ -88,18 +93,18 @@ func (z *zoning) place(i int) {
 	case inside && len(s.Inputs) == 1 && (s.Stateless || s.Keyed != nil && slices.Equal(z.key[[2]int{in.Step, in.Port}], s.Keyed.In[0])):
 		z.join(r, i)
 	case s.Keyed != nil:
-		z.join(z.over(s.Inputs, s.Keyed.In), i)
+		z.join(z.over(s.Inputs, s.Keyed.In, s.Clockless), i)
 	}
 }
 
 // over gives the region over these inputs by this key, a new one when there is none.
-func (z *zoning) over(inputs []Ref, key [][]int) int {
+func (z *zoning) over(inputs []Ref, key [][]int, clockless []bool) int {
 	for r, have := range z.regions {
-		if slices.Equal(have.Inputs, inputs) && slices.EqualFunc(have.Key, key, slices.Equal) {
+		if slices.Equal(have.Inputs, inputs) && slices.EqualFunc(have.Key, key, slices.Equal) && slices.Equal(have.Clockless, clockless) {
 			return r
 		}
 	}
-	z.regions = append(z.regions, Region{Inputs: inputs, Key: key})
+	z.regions = append(z.regions, Region{Inputs: inputs, Key: key, Clockless: clockless})
 	r := len(z.regions) - 1
 	if len(inputs) == 1 {
 		z.widen(r)

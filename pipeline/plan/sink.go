@@ -24,6 +24,9 @@ func (c *compiler) sink(i int) {
 		return // what feeds it has a problem
 	}
 	b := &builtSink{spec: s, commit: CommitCheckpoint}
+	if step := replacesField(in.scope); step != "" {
+		c.warnings.Add(s.From.Pos, "", "put a select step before it to write columns", "sink %s writes the document as it came: what %s cast does not show in it", s.UID, step)
+	}
 	cols, whole := in.scope.columns()
 	b.whole = whole
 	for _, col := range cols {

@@ -41,13 +41,6 @@ func (c *compiler) local(t *TimeSpec, unit codec.Unit) *codec.Local {
 	return l
 }
 
-func orElse(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
-}
-
 // watermarkBy finds the slots of the key that has a watermark of its own.
 func (c *compiler) watermarkBy(o *origin) (slots []int) {
 	t := o.spec.Time

@@ -118,10 +118,13 @@ type StepSpec struct {
 	Filter   *Text
 	Select   *SelectSpec
 	Window   *WindowSpec
+	Top      *TopSpec
 	Deadband *DeadbandSpec
 	Alarm    *AlarmSpec
 	Dedup    *DedupSpec
 	Sort     *Text
+	Operators
+	Joins
 	// Aggregate belongs to Window; it stands beside it in the file.
 	Aggregate    []ColumnSpec
 	AggregatePos Pos
@@ -141,12 +144,6 @@ type ColumnSpec struct {
 type SelectSpec struct {
 	Pos     Pos
 	Columns []ColumnSpec
-}
-
-// WindowSpec is a tumbling window.
-type WindowSpec struct {
-	Pos                          Pos
-	SizeMs, OffsetMs, LatenessMs int64
 }
 
 // DeadbandSpec passes a row when its value moved by more than Threshold since the last that passed.

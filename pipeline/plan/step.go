@@ -12,6 +12,9 @@ import (
 // streams behind it when it replays (DESIGN.md §8). They never fall.
 var behaviours = map[string]int{
 	KindFilter: 1, KindSelect: 1, KindWindow: 1, KindDeadband: 1, KindAlarm: 1, KindDedup: 1, KindSort: 1, KindUnion: 1,
+	KindChanged: 1, KindLag: 1, KindDelta: 1, KindCounter: 1, KindZScore: 1, KindThrottle: 1, KindSample: 1, KindAbsence: 1,
+	KindFlatten: 1, KindCast: 1, KindSplit: 1,
+	KindJoin: 1, KindLookup: 1,
 }
 
 // built is a compiled step.
@@ -21,10 +24,12 @@ type built struct {
 	out      []edge // per port
 	fixed    *table // the columns of port 0; nil: those of the input
 	stateful bool
-	chance   bool
-	programs []*expr.Program
-	new      func() pipeline.Operator
-	validate func() error
+	// clockless inputs have no say in the event time of what comes out; nil: each has.
+	clockless []bool
+	chance    bool
+	programs  []*expr.Program
+	new       func() pipeline.Operator
+	validate  func() error
 	// params writes the canonical form; called when all slots are given out.
 	params func() string
 	in     []*edge
@@ -46,6 +51,8 @@ func (s *StepSpec) kind() (kind string, given []string) {
 			given = append(given, k.name)
 		}
 	}
+	given = append(given, s.Operators.given()...)
+	given = append(given, s.Joins.given()...)
 	switch {
 	case len(given) > 0:
 		return given[0], given
@@ -55,7 +62,7 @@ func (s *StepSpec) kind() (kind string, given []string) {
 	return "", nil
 }
 
-const stepKinds = "a step is one of filter, select, window, deadband, alarm, dedup, sort, or a union (several inputs and nothing else)"
+const stepKinds = "a step is one of filter, select, cast, flatten, split, window, deadband, changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort, lookup, join (two inputs), or a union (several inputs and nothing else)"
 
 // step compiles one step of the spec.
 func (c *compiler) step(i int) {
@@ -89,6 +96,12 @@ func (c *compiler) step(i int) {
 		ok = c.sort(b, inputs[0])
 	case KindUnion:
 		ok = c.union(b, inputs)
+	case KindJoin:
+		ok = c.join(b, inputs)
+	case KindLookup:
+		ok = c.find(b, inputs[0])
+	default:
+		ok = c.operator(b, inputs[0])
 	}
 	if !ok {
 		return
@@ -98,6 +111,15 @@ func (c *compiler) step(i int) {
 	for port := range b.out {
 		c.out[[2]int{i, port}] = &b.out[port]
 	}
+}
+
+// operator compiles those of Operators.
+func (c *compiler) operator(b *built, in *edge) bool {
+	compile := map[string]func(*built, *edge) bool{
+		KindChanged: c.changed, KindLag: c.lag, KindDelta: c.delta, KindCounter: c.counter, KindZScore: c.zscore, KindThrottle: c.throttle,
+		KindSample: c.sample, KindAbsence: c.absence, KindFlatten: c.flatten, KindCast: c.cast, KindSplit: c.split,
+	}[b.kind]
+	return compile != nil && compile(b, in)
 }
 
 // shape checks what parts a step has; false when it cannot be compiled.
@@ -119,26 +141,33 @@ func (c *compiler) shape(s *StepSpec, kind string, given []string) bool {
 	case kind == "" && len(s.From) > 0:
 		refuse(s.Pos, stepKinds, "%s does nothing", name)
 	}
-	if len(s.From) > 1 && len(given) > 0 {
-		refuse(s.From[1].Pos, "put a union step before it: {uid: NAME, from: [a, b]}", "%s is a %s and has %d inputs", name, given[0], len(s.From))
+	if kind == KindJoin && len(s.From) != 2 && len(s.From) > 0 {
+		refuse(s.From[0].Pos, "a join has two inputs: from: [left, right]", "%s is a join, the number of its inputs is %d", name, len(s.From))
+	}
+	if len(s.From) > 1 && len(given) > 0 && kind != KindJoin {
+		refuse(s.From[1].Pos, "put a union step before it: {uid: NAME, from: [a, b]}", "%s is %s and has %d inputs", name, article(given[0]), len(s.From))
 	}
 	if s.Aggregate != nil && s.Window == nil {
 		refuse(s.AggregatePos, "aggregate belongs to window", "%s has an aggregate and no window", name)
 	}
-	if s.Window != nil && len(s.Aggregate) == 0 {
-		refuse(s.Window.Pos, "aggregate: {n: count()} and the like", "%s has a window and no aggregate", name)
+	if s.Window != nil && len(s.Aggregate) == 0 && s.Top == nil {
+		refuse(s.Window.Pos, "aggregate: {n: count()} and the like, or top", "%s has a window and no aggregate", name)
 	}
-	if len(s.By) > 0 && kind != KindWindow && kind != KindDeadband && kind != KindAlarm {
-		refuse(s.By[0].Pos, "by is for window, deadband and alarm", "%s is a %s, it has no key", name, kind)
+	if s.Top != nil && (s.Window == nil || s.Aggregate != nil) {
+		refuse(s.Top.Pos, "top stands beside a window, instead of aggregate", "%s has a top, and %s", name, map[bool]string{true: "no window", false: "an aggregate"}[s.Window == nil])
 	}
-	if s.TTLNs != nil && kind != KindWindow && kind != KindDeadband && kind != KindDedup && kind != "" {
-		refuse(s.Pos, "ttl is for window, deadband and dedup", "%s is a %s, it has no ttl", name, kind)
+	takes := kinds[kind]
+	if len(s.By) > 0 && !takes.by {
+		refuse(s.By[0].Pos, takeBy, "%s is %s, it has no key", name, article(kind))
 	}
-	if s.MaxKeys != nil && (kind == KindFilter || kind == KindSelect || kind == KindUnion) {
-		refuse(s.Pos, "max_keys is for steps with state", "%s is a %s, it keeps no state", name, kind)
+	if s.TTLNs != nil && !takes.ttl && kind != "" {
+		refuse(s.Pos, takeTTL, "%s is %s, it has no ttl", name, article(kind))
 	}
-	if s.Was.Value != "" && (kind == KindFilter || kind == KindSelect || kind == KindUnion) {
-		refuse(s.Was.Pos, "was is for steps with state", "%s is a %s, it keeps no state", name, kind)
+	if s.MaxKeys != nil && !takes.state && kind != "" {
+		refuse(s.Pos, "max_keys is for steps with state", "%s is %s, it keeps no state", name, article(kind))
+	}
+	if s.Was.Value != "" && !takes.state && kind != "" {
+		refuse(s.Was.Pos, "was is for steps with state", "%s is %s, it keeps no state", name, article(kind))
 	}
 	return ok
 }

@@ -1,5 +1,7 @@
 package state
 
+// Of a List table each chunk is such an entry, hence each element; a list counts as long as its newest chunk.
+//
 // An entry with TTL is absent from the moment that now - stamp >= TTL, whether its record is still held or not: reads, Len
 // and MaxKeys depend on the calls of SetNow and on the writes alone. Its record becomes a tombstone, in steps, when
 // enough of them have gathered, so that it leaves the memory and the checkpoint on flash as well.
@@ -19,7 +21,10 @@ func (t *Table) SetNow(elapsed int64) {
 	}
 	t.seal()
 	t.expire()
-	if t.expired > t.live/8+expiredSlack {
+	switch {
+	case t.spec.Kind == List:
+		t.reclaim(reclaimChunks)
+	case t.expired > t.live/8+expiredSlack:
 		t.reclaim(reclaimIdle)
 	}
 }
@@ -27,7 +32,9 @@ func (t *Table) SetNow(elapsed int64) {
 func (t *Table) expire() {
 	n := t.ages.expire(t.now - t.spec.TTL)
 	t.live -= n
-	t.expired += n
+	if t.spec.Kind != List { // how many chunks of a list have expired is not counted
+		t.expired += n
+	}
 }
 
 // over tells whether a record's TTL has passed.
@@ -59,9 +66,12 @@ func (t *Table) unaged(rec []byte) {
 
 // reclaim looks at the next n entries and turns the expired ones into tombstones.
 func (t *Table) reclaim(n int) {
-	for ; n > 0 && t.expired > 0; n-- {
+	for ; n > 0 && (t.expired > 0 || t.spec.Kind == List); n-- {
 		if t.hand++; t.hand > t.index.last {
 			t.hand = 1
+		}
+		if t.index.last == 0 {
+			return
 		}
 		e := t.index.entry(t.hand)
 		if e.ref == 0 {

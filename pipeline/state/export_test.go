@@ -3,6 +3,9 @@ package state
 // ForgetDirty plants the fault "forget the dirty list of an aborted checkpoint".
 func (t *Table) ForgetDirty() { t.forget = true }
 
+// AppendHeld plants the fault "a chunk that a checkpoint has takes elements".
+func (t *Table) AppendHeld() { t.appendsHeld = true }
+
 // Tombstones counts the deleted entries still held, and the entries in all, by walking the chains.
 func (t *Table) Tombstones() (tombstones, all int) {
 	for id := uint32(1); id <= t.index.last; id++ {
@@ -46,10 +49,18 @@ func (t *Table) Check() string {
 			return "an entry is not found by its key"
 		case t.index.owner(e.hash, e.ref) != id:
 			return "an entry is not found by its record"
+		case t.spec.Kind == List:
+			// counted below, by list
 		case t.over(rec):
 			expired++
 		case !dead(rec):
 			live++
+		}
+	}
+	if t.spec.Kind == List {
+		var msg string
+		if live, msg = t.checkLists(); msg != "" {
+			return msg
 		}
 	}
 	sums, fulls := 0, 0
@@ -82,6 +93,9 @@ func (t *Table) Check() string {
 	case used != t.slab.used-t.slab.dead:
 		return "the slab's living bytes are miscounted"
 	}
+	if t.spec.Kind == List {
+		return t.groups.Check()
+	}
 	if t.groups != nil {
 		linked := 0
 		t.groups.Range(func(key, _, _ []byte) bool {
@@ -95,3 +109,46 @@ func (t *Table) Check() string {
 	}
 	return ""
 }
+
+// checkLists verifies the lists against their chunks, and counts those that are there.
+func (t *Table) checkLists() (live int, msg string) {
+	chunks := 0
+	t.groups.Range(func(key, _, g []byte) bool {
+		n, before := 0, uint32(0)
+		var last []byte
+		for id := u32(g, oldestAt); id != 0; before, id = id, u32(last, t.layout.sub+8) {
+			rec := t.slab.at(t.index.entry(id).ref)
+			k, _ := t.layout.keys(rec)
+			switch {
+			case string(k) != string(key):
+				msg = "a chunk is in another key's list"
+			case dead(rec):
+				msg = "a list has a dead chunk"
+			case u32(rec, t.layout.sub+4) != before:
+				msg = "a list is not linked backwards as forwards"
+			case last != nil && (t.number(last) >= t.number(rec) || t.layout.ttl && t.layout.stamp(last) > t.layout.stamp(rec)):
+				msg = "a list's chunks are out of order"
+			}
+			if msg != "" {
+				return false
+			}
+			n += elements(t.layout.value(rec))
+			chunks++
+			last = rec
+		}
+		if before != u32(g, newestAt) || n != int(u32(g, elementsAt)) {
+			msg = "a list's end or count is wrong"
+		}
+		if t.there(last) {
+			live++
+		}
+		return msg == ""
+	})
+	if tombs, all := t.Tombstones(); msg == "" && chunks != all-tombs {
+		msg = "a chunk is in no list"
+	}
+	return live, msg
+}
+
+// ArenaBytes are the old versions that a checkpoint keeps.
+func ArenaBytes(f *Frozen) int64 { return f.arena.used }

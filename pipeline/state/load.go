@@ -30,6 +30,11 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 		stamp = int64(binary.BigEndian.Uint64(val[n:]))
 		val = val[:n]
 	}
+	if t.spec.Kind == List {
+		if err := t.loadChunk(sub, val); err != nil {
+			return err
+		}
+	}
 	hash := hashOf(key, sub)
 	if t.find(hash, key, sub) != 0 {
 		return fmt.Errorf("%w: table %s: a key comes twice", ErrEntry, t.spec.Name)
@@ -39,9 +44,16 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 	t.layout.write(rec, key, sub, uint32(len(val)), nil)
 	copy(t.layout.value(rec), val)
 	id := t.index.insert(hash, ref)
-	t.live++
-	if t.groups != nil {
+	switch t.spec.Kind {
+	case List:
+		t.linkChunk(id, rec, key)
+		t.counted(key, elements(t.layout.value(rec)))
+		t.loading = true
+	case Map:
+		t.live++
 		t.link(id, rec, key)
+	default:
+		t.live++
 	}
 	if t.layout.ttl {
 		t.loading = true
@@ -67,6 +79,11 @@ func (t *Table) seal() {
 		t.touch(e, id)
 		t.layout.setStamp(t.slab.at(e.ref), t.now)
 		t.loaded = append(t.loaded, t.now)
+	}
+	if t.spec.Kind == List {
+		t.loaded = t.loaded[:0]
+		t.sealLists()
+		t.ages = ages{}
 	}
 	for _, p := range t.ages.pages {
 		for _, r := range p.runs {

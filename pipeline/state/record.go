@@ -2,7 +2,8 @@ package state
 
 import "encoding/binary"
 
-// A record: [vlen u32][klen u32] ([stamp i64] with a TTL) ([slen u32][prev u32][next u32] in a Map table) key, subkey,
+// A record: [vlen u32][klen u32] ([stamp i64] with a TTL) ([slen u32][prev u32][next u32] in a Map or List table; of a chunk,
+// prev is the older one) key, subkey,
 // value; little endian; padded to its capacity. In memory only: FORMAT.md tells what leaves.
 
 // tombstone as vlen: the entry was deleted and the record has no value.
@@ -21,7 +22,7 @@ const (
 )
 
 func newLayout(s Spec) layout {
-	l := layout{ttl: s.TTL > 0, mapped: s.Kind == Map, head: 8}
+	l := layout{ttl: s.TTL > 0, mapped: s.Kind != Value, head: 8}
 	if l.ttl {
 		l.head += 8
 	}

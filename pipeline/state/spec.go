@@ -13,7 +13,7 @@ const (
 	Value Kind = 1
 	// Map: for each key a map from subkey to value.
 	Map Kind = 2
-	// List: for each key an append-only list; a delta holds only the new elements. Reserved: comes with the joins.
+	// List: for each key a list that grows at its end; a delta holds only the new elements (list.go).
 	List Kind = 3
 )
 

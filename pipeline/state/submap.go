@@ -78,12 +78,27 @@ func (t *Table) RangeSub(key []byte, f func(sub, val []byte) bool) {
 		}
 		return
 	}
+	t.rangeIDs(key, true, f)
+}
+
+// RangeSubUnordered is RangeSub in no particular order, which a restore may change: a sort cheaper.
+func (t *Table) RangeSubUnordered(key []byte, f func(sub, val []byte) bool) {
+	if t.groups == nil {
+		t.RangeSub(key, f)
+		return
+	}
+	t.rangeIDs(key, false, f)
+}
+
+func (t *Table) rangeIDs(key []byte, sorted bool, f func(sub, val []byte) bool) {
 	ids := t.group(key, false)
 	sub := func(id uint32) []byte {
 		_, s := t.layout.keys(t.slab.at(t.index.entry(id).ref))
 		return s
 	}
-	slices.SortFunc(ids, func(a, b uint32) int { return bytes.Compare(sub(a), sub(b)) })
+	if sorted {
+		slices.SortFunc(ids, func(a, b uint32) int { return bytes.Compare(sub(a), sub(b)) })
+	}
 	for _, id := range ids {
 		if !f(sub(id), t.layout.value(t.slab.at(t.index.entry(id).ref))) {
 			break

@@ -36,24 +36,33 @@ type Table struct {
 	limit   *Limit // shared with the tables of other instances; nil: MaxKeys is this table's own
 	ceiling int    // Limit.Apart: entries that this table may come to
 
-	untracked bool // changes are in no checkpoint
-	forget    bool // planted fault: an abort gives nothing back
+	listKey     [chunkNumber]byte // scratch
+	untracked   bool              // changes are in no checkpoint
+	forget      bool              // planted fault: an abort gives nothing back
+	appendsHeld bool              // planted fault: a chunk that a checkpoint has takes elements
 }
 
 // Ref is an entry's number. It stays the same until the entry is deleted or has expired, and is then given out again.
 type Ref uint32
 
-// New makes an empty table. It panics on a kind that does not exist yet.
+// New makes an empty table. It panics on a kind that does not exist.
 func New(spec Spec) *Table {
-	if spec.Kind != Value && spec.Kind != Map {
-		panic("BUG: state table " + spec.Name + ": kind is reserved")
+	if spec.Kind < Value || spec.Kind > List {
+		panic("BUG: state table " + spec.Name + ": there is no such kind")
 	}
 	t := &Table{spec: spec, layout: newLayout(spec), index: newIndex(), forget: plantedForget}
 	t.openList()
-	if spec.Kind == Map {
+	if spec.Kind != Value {
 		t.groups = New(Spec{Name: spec.Name, Kind: Value})
 		t.groups.untracked = true
 	}
+	return t
+}
+
+// NewScratch makes a table whose changes are in no checkpoint, for what is rebuilt from others.
+func NewScratch(spec Spec) *Table {
+	t := New(spec)
+	t.untracked = true
 	return t
 }
 
@@ -61,7 +70,7 @@ func (t *Table) Spec() Spec { return t.spec }
 func (t *Table) Lock()      { t.mu.Lock() }
 func (t *Table) Unlock()    { t.mu.Unlock() }
 
-// Len is the number of entries (of a Map table: of subkeys) that have not expired. It does not depend on when the
+// Len is the number of entries (of a Map table: of subkeys, of a List table: of lists) that have not expired. It does not depend on when the
 // memory of expired ones is reclaimed.
 func (t *Table) Len() int {
 	t.seal()
@@ -88,7 +97,10 @@ func (t *Table) find(hash uint32, key, sub []byte) uint32 {
 func (t *Table) there(rec []byte) bool { return !dead(rec) && !t.over(rec) }
 
 func (t *Table) wantSub(sub []byte) {
-	if len(sub) > 0 && t.spec.Kind != Map {
+	switch {
+	case t.spec.Kind == List:
+		panic("BUG: state table " + t.spec.Name + ": a list is appended to")
+	case len(sub) > 0 && t.spec.Kind != Map:
 		panic("BUG: state table " + t.spec.Name + ": a subkey in a value table")
 	}
 }
@@ -143,6 +155,12 @@ func (t *Table) PutSub(key, sub, val []byte) error {
 // zeroed and created is true; an entry of another size is resized, keeping the common prefix, and zeroed behind it.
 func (t *Table) Upsert(key []byte, size int) (val []byte, created bool, err error) {
 	val, _, created, err = t.upsert(key, nil, size, true)
+	return val, created, err
+}
+
+// UpsertSub is Upsert for one subkey of a Map table.
+func (t *Table) UpsertSub(key, sub []byte, size int) (val []byte, created bool, err error) {
+	val, _, created, err = t.upsert(key, sub, size, true)
 	return val, created, err
 }
 
@@ -220,10 +238,13 @@ func (t *Table) resize(e *entry, rec []byte, size int, keep bool) []byte {
 	return rec
 }
 
-// Delete removes a key (of a Map table: with all its subkeys) and tells whether it was there.
+// Delete removes a key (with all its subkeys, or its list) and tells whether it was there.
 func (t *Table) Delete(key []byte) bool {
-	if t.groups != nil {
+	switch t.spec.Kind {
+	case Map:
 		return t.deleteGroup(key)
+	case List:
+		return t.deleteList(key)
 	}
 	return t.DeleteSub(key, nil)
 }
@@ -249,14 +270,13 @@ func (t *Table) DeleteSub(key, sub []byte) bool {
 func (t *Table) kill(id uint32) {
 	e := t.index.entry(id)
 	rec := t.slab.at(e.ref)
-	if t.over(rec) {
-		t.expired--
+	if t.spec.Kind == List {
+		t.unlinkChunk(rec)
 	} else {
-		t.live--
-		t.unaged(rec)
-	}
-	if t.groups != nil {
-		t.unlink(id, rec)
+		t.uncount(rec)
+		if t.groups != nil {
+			t.unlink(id, rec)
+		}
 	}
 	if t.untracked {
 		t.slab.free(e.ref, capacity(t.layout.sizeOf(rec)))
@@ -277,8 +297,23 @@ func (t *Table) kill(id uint32) {
 	}
 }
 
-// Range calls f for every live entry in no particular order, until f returns false. f must not change the table.
+// uncount takes an entry that goes out of the counts.
+func (t *Table) uncount(rec []byte) {
+	if t.over(rec) {
+		t.expired--
+		return
+	}
+	t.live--
+	t.unaged(rec)
+}
+
+// Range calls f for every live entry in no particular order, until f returns false. Of a List table it is called for every element,
+// without a subkey, those of one list in their order. f must not change the table.
 func (t *Table) Range(f func(key, sub, val []byte) bool) {
+	if t.spec.Kind == List {
+		t.rangeLists(f)
+		return
+	}
 	for id := uint32(1); id <= t.index.last; id++ {
 		e := t.index.entry(id)
 		if e.ref == 0 {

@@ -3,6 +3,7 @@ package window_test
 import (
 	"math"
 	"math/big"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -16,7 +17,7 @@ import (
 func aggregate(t require, kind window.AggKind, plant func(*window.Tumbling), values ...pipeline.Value) (pipeline.Value, []pipeline.DeadRow) {
 	t.Helper()
 	c := window.TumblingConfig{
-		SizeMs: 1000, Aggs: []window.Agg{{Kind: kind, Arg: optest.Expr("key"), Slot: 0}}, Width: 1, StartSlot: -1, EndSlot: -1, RevisionSlot: -1,
+		SizeMs: 1000, Aggs: []window.Agg{{Kind: kind, Arg: optest.Expr("key"), Param: param(kind), Slot: 0}}, Width: 1, StartSlot: -1, EndSlot: -1, RevisionSlot: -1,
 	}
 	var records []optest.Record
 	for _, v := range values {
@@ -36,6 +37,17 @@ func aggregate(t require, kind window.AggKind, plant func(*window.Tumbling), val
 		return result.Ports[0][0].Slots[0], result.Dead
 	}
 	return pipeline.Value{}, result.Dead
+}
+
+// param is the second argument in these tests.
+func param(kind window.AggKind) float64 {
+	switch kind {
+	case window.Percentile:
+		return 90
+	case window.Collect:
+		return 3
+	}
+	return 0
 }
 
 type require interface {
@@ -72,6 +84,23 @@ func TestAggregates(t *testing.T) {
 		{"min of text", window.Min, []pipeline.Value{s("b"), s("a\x00"), s("a")}, s("a")},
 		{"text is above numbers", window.Max, []pipeline.Value{s(""), i(9)}, s("")},
 		{"first", window.First, []pipeline.Value{null, s("a"), i(2)}, s("a")},
+		{"stddev of nothing", window.Stddev, []pipeline.Value{null}, null},
+		{"stddev of one", window.Stddev, []pipeline.Value{i(4)}, f(0)},
+		{"stddev_samp of one", window.StddevSamp, []pipeline.Value{i(4)}, null},
+		{"stddev", window.Stddev, []pipeline.Value{i(2), i(4), i(4), i(4), i(5), i(5), i(7), f(9)}, f(2)},
+		{"variance", window.Variance, []pipeline.Value{i(1), i(3), null}, f(1)},
+		{"variance_samp", window.VarianceSamp, []pipeline.Value{i(1), i(3)}, f(2)},
+		{"stddev_samp", window.StddevSamp, []pipeline.Value{i(1), i(3), i(5)}, f(2)},
+		{"median of nothing", window.Median, []pipeline.Value{null}, null},
+		{"median of an odd number", window.Median, []pipeline.Value{i(9), f(1.5), i(2)}, f(2)},
+		{"median of an even number", window.Median, []pipeline.Value{i(9), i(1), i(2), i(4)}, f(3)},
+		{"percentile between two", window.Percentile, []pipeline.Value{i(0), i(10)}, f(9)},
+		{"percentile at one", window.Percentile, []pipeline.Value{i(0), i(1), i(2), i(3), i(4), i(5), i(6), i(7), i(8), i(9), i(10)}, f(9)},
+		{"distinct of nothing", window.Distinct, []pipeline.Value{null}, i(0)},
+		{"distinct", window.Distinct, []pipeline.Value{i(1), f(1), s("1"), null, s("a"), s("a")}, i(3)},
+		{"collect of nothing", window.Collect, []pipeline.Value{null}, pipeline.JSONValue("[]")},
+		{"collect", window.Collect, []pipeline.Value{s("a"), null, i(1), s("a"), i(9)}, pipeline.JSONValue(`["a",1,"a"]`)},
+		{"increase", window.Increase, []pipeline.Value{i(5), i(9), i(2)}, i(6)},
 		{"last", window.Last, []pipeline.Value{s("a"), i(2), s("c"), null}, s("c")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,10 +116,13 @@ func TestResultThatDoesNotFitIsADeadLetter(t *testing.T) {
 		kind   window.AggKind
 		values []pipeline.Value
 	}{
-		"sum above uint64": {window.Sum, []pipeline.Value{pipeline.UintValue(math.MaxUint64), pipeline.IntValue(1)}},
-		"sum below int64":  {window.Sum, []pipeline.Value{pipeline.IntValue(math.MinInt64), pipeline.IntValue(-1)}},
-		"sum above float":  {window.Sum, []pipeline.Value{pipeline.FloatValue(math.MaxFloat64), pipeline.FloatValue(math.MaxFloat64)}},
-		"avg above float":  {window.Avg, []pipeline.Value{pipeline.FloatValue(math.MaxFloat64), pipeline.FloatValue(math.MaxFloat64)}},
+		"sum above uint64":            {window.Sum, []pipeline.Value{pipeline.UintValue(math.MaxUint64), pipeline.IntValue(1)}},
+		"sum below int64":             {window.Sum, []pipeline.Value{pipeline.IntValue(math.MinInt64), pipeline.IntValue(-1)}},
+		"sum above float":             {window.Sum, []pipeline.Value{pipeline.FloatValue(math.MaxFloat64), pipeline.FloatValue(math.MaxFloat64)}},
+		"variance above float":        {window.Variance, []pipeline.Value{pipeline.FloatValue(math.MaxFloat64), pipeline.FloatValue(-math.MaxFloat64)}},
+		"squares that cannot be told": {window.Stddev, []pipeline.Value{pipeline.FloatValue(math.MaxFloat64), pipeline.FloatValue(-math.MaxFloat64), pipeline.FloatValue(1)}},
+		"increase above uint64":       {window.Increase, []pipeline.Value{pipeline.UintValue(math.MaxUint64), pipeline.UintValue(math.MaxUint64 - 1), pipeline.IntValue(7)}},
+		"avg above float":             {window.Avg, []pipeline.Value{pipeline.FloatValue(math.MaxFloat64), pipeline.FloatValue(math.MaxFloat64)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, dead := aggregate(t, c.kind, nil, c.values...)
@@ -98,6 +130,13 @@ func TestResultThatDoesNotFitIsADeadLetter(t *testing.T) {
 				t.Errorf("got %v, dead letters %+v, want one of overflow", got, dead)
 			}
 		})
+	}
+}
+
+func TestCollectedArrayIsBounded(t *testing.T) {
+	long := pipeline.StringValue(strings.Repeat("x", 400_000))
+	if got, dead := aggregate(t, window.Collect, nil, long, long, long); len(dead) != 1 || dead[0].Reason != "overflow" || !got.IsNull() {
+		t.Errorf("got %d bytes, dead letters %d, want one of overflow", len(got.Str), len(dead))
 	}
 }
 

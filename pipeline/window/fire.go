@@ -65,7 +65,7 @@ func (t *Tumbling) fire(start int64, key, entry []byte, out *pipeline.Out) {
 	}
 	failed := ""
 	for i, a := range t.c.Aggs {
-		v := t.acc.result(i, key, entry, out)
+		v := t.acc.result(i, cell{&t.acc.state, key, entry}, out)
 		if v.Kind == pipeline.Error && failed == "" {
 			failed = a.Kind.String() + ": " + v.Str
 		}
@@ -78,6 +78,9 @@ func (t *Tumbling) fire(start int64, key, entry []byte, out *pipeline.Out) {
 	out.Emit(0, end-1, slots)
 }
 
+// cell is what is kept under t.key.
+func (t *Tumbling) cell(entry []byte) cell { return cell{&t.acc.state, t.key, entry} }
+
 func countFiring(entry []byte) {
 	binary.LittleEndian.PutUint32(entry, binary.LittleEndian.Uint32(entry)+1)
 }
@@ -87,8 +90,6 @@ func (t *Tumbling) forget(p *pane) {
 	for i := range p.keys {
 		t.key = append(appendStart(t.key[:0], p.start), p.key(i)...)
 		t.entries.Delete(t.key)
-		if t.acc.texts.Len() > 0 {
-			t.acc.texts.Delete(t.key)
-		}
+		t.acc.forget(t.cell(nil))
 	}
 }

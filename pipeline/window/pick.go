@@ -8,36 +8,87 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
-// min, max, first and last pick one of their arguments: its kind (null until there was one) and its number. Text lies in
-// the table "text" under the window's key and the aggregate's index.
-const pickBytes = 9
+// min, max, first and last pick one of their arguments: its kind (null until there was one) and its number; first and last
+// also the journal position of its row. Text lies in the table "text" under the window's key and the aggregate's index.
+const (
+	pickBytes   = 9
+	placedBytes = 17
+)
 
-func (s *accumulators) pick(kind AggKind, i int, key, acc []byte, v pipeline.Value) {
-	s.sub[0] = byte(i)
+func (s *accumulators) pick(kind AggKind, i int, c cell, acc []byte, v pipeline.Value, pos pipeline.Position) {
 	if have := picked(acc); !have.IsNull() && kind != Last {
 		if kind == First {
 			return
 		}
-		if c := s.compareToPicked(v, have, key); kind == Min && c >= 0 || kind == Max && c <= 0 {
+		if d := s.compareToPicked(i, c, v, have); kind == Min && d >= 0 || kind == Max && d <= 0 {
 			return
 		}
 	}
+	s.setPicked(kind, i, c, acc, v, pos)
+}
+
+// setPicked makes v what is picked. Its text may lie in a state table.
+func (s *accumulators) setPicked(kind AggKind, i int, c cell, acc []byte, v pipeline.Value, pos pipeline.Position) {
 	acc[0] = byte(v.Kind)
 	binary.LittleEndian.PutUint64(acc[1:], v.Num)
+	if kind == First || kind == Last {
+		binary.LittleEndian.PutUint64(acc[pickBytes:], uint64(pos))
+	}
 	if isText(v.Kind) {
 		s.text = append(s.text[:0], v.Str...)
-		if err := s.texts.PutSub(key, s.sub[:], s.text); err != nil {
-			panic("BUG: the text table has no limit of its own: " + err.Error())
-		}
+		mustPut(c.side.texts.PutSub(c.key, s.subkey(i), s.text))
 	}
 }
 
+// mustPut is for tables without max_keys.
+func mustPut(err error) {
+	if err != nil {
+		panic("BUG: a table of a side has no limit of its own: " + err.Error())
+	}
+}
+
+// mergePicked keeps the smaller, larger, earlier or later. Of equal numbers that of dst stays; of rows of one position, for
+// first that of dst, for last that of src: they are merged in the order of time.
+func (s *accumulators) mergePicked(kind AggKind, i int, dst, src cell) {
+	to, from := dst.entry[s.aggs[i].at:], src.entry[s.aggs[i].at:]
+	v, have := picked(from), picked(to)
+	if v.IsNull() {
+		return
+	}
+	if isText(v.Kind) {
+		text, _ := src.side.texts.GetSub(src.key, s.subkey(i))
+		s.text = append(s.text[:0], text...)
+		v.Str = string(s.text)
+	}
+	var pos uint64
+	if kind == First || kind == Last {
+		pos = binary.LittleEndian.Uint64(from[pickBytes:])
+	}
+	if !have.IsNull() {
+		keep := false
+		switch kind {
+		case Min:
+			keep = s.compareToPicked(i, dst, v, have) >= 0
+		case Max:
+			keep = s.compareToPicked(i, dst, v, have) <= 0
+		case First:
+			keep = pos >= binary.LittleEndian.Uint64(to[pickBytes:]) || s.fault.arrival
+		case Last:
+			keep = pos < binary.LittleEndian.Uint64(to[pickBytes:]) && !s.fault.arrival
+		}
+		if keep {
+			return
+		}
+	}
+	s.setPicked(kind, i, dst, to, v, pipeline.Position(pos))
+}
+
 // compareToPicked fetches the text of what was picked only when it decides.
-func (s *accumulators) compareToPicked(v, have pipeline.Value, key []byte) int {
+func (s *accumulators) compareToPicked(i int, c cell, v, have pipeline.Value) int {
 	if !isText(have.Kind) || have.Kind != v.Kind {
 		return compareValues(v, have)
 	}
-	text, _ := s.texts.GetSub(key, s.sub[:])
+	text, _ := c.side.texts.GetSub(c.key, s.subkey(i))
 	switch { // these conversions allocate nothing
 	case v.Str == string(text):
 		return 0

@@ -41,12 +41,18 @@ func drawConfig(t *rapid.T) window.TumblingConfig {
 		LatenessMs: rapid.SampledFrom([]int64{0, 3, 30}).Draw(t, "lateness"), MaxKeys: rapid.SampledFrom([]int{0, 0, 4}).Draw(t, "max_keys"),
 		KeyOut: []int{2}, StartSlot: 0, EndSlot: 1, RevisionSlot: 3, Width: 4,
 	}
-	for k := window.CountRows; k <= window.Last; k++ {
-		arg := "value"
-		if k >= window.Min && rapid.Bool().Draw(t, "of any value") {
-			arg = "seq"
+	for k := window.CountRows; k <= window.Rate; k++ {
+		arg, p := "value", 0.0
+		switch k {
+		case window.Min, window.Max, window.First, window.Last, window.Distinct, window.Collect:
+			if rapid.Bool().Draw(t, "of any value") {
+				arg = "seq"
+			}
 		}
-		c.Aggs = append(c.Aggs, window.Agg{Kind: k, Arg: optest.Expr(arg), Slot: c.Width})
+		if k == window.Collect || k == window.Percentile {
+			p = float64(rapid.IntRange(1, 99).Draw(t, "second argument"))
+		}
+		c.Aggs = append(c.Aggs, window.Agg{Kind: k, Arg: optest.Expr(arg), Param: p, Slot: c.Width})
 		c.Width++
 	}
 	return c

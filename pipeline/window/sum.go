@@ -35,6 +35,20 @@ func addToSum(acc []byte, v pipeline.Value) {
 	binary.LittleEndian.PutUint64(acc[8:], high)
 }
 
+// mergeSum adds src to dst: exactly for integers, compensated for floats.
+func mergeSum(dst, src []byte) {
+	dst, src = dst[:sumBytes], src[:sumBytes]
+	low, carry := bits.Add64(binary.LittleEndian.Uint64(dst), binary.LittleEndian.Uint64(src), 0)
+	binary.LittleEndian.PutUint64(dst, low)
+	binary.LittleEndian.PutUint64(dst[8:], binary.LittleEndian.Uint64(dst[8:])+binary.LittleEndian.Uint64(src[8:])+carry)
+	binary.LittleEndian.PutUint64(dst[32:], binary.LittleEndian.Uint64(dst[32:])+binary.LittleEndian.Uint64(src[32:]))
+	if src[40]&sumHasFloat == 0 {
+		return
+	}
+	addFloat(dst, float64At(src[16:]))
+	putFloat64(dst[24:], float64At(dst[24:])+float64At(src[24:]))
+}
+
 func addFloat(acc []byte, x float64) {
 	acc[40] |= sumHasFloat
 	sum, c := compensate(float64At(acc[16:]), float64At(acc[24:]), x)

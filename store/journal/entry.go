@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -27,14 +28,14 @@ var (
 
 // appendHead appends everything of the entry but the payload.
 func appendHead(dst []byte, e *pipeline.Entry) []byte {
-	bits := e.QoS & bitsQoS
+	set := e.QoS & bitsQoS
 	if e.Retain {
-		bits |= bitRetain
+		set |= bitRetain
 	}
 	if e.Dup {
-		bits |= bitDup
+		set |= bitDup
 	}
-	dst = append(dst, byte(e.Kind), bits)
+	dst = append(dst, byte(e.Kind), set)
 	dst = binary.LittleEndian.AppendUint16(dst, e.PacketID)
 	dst = binary.AppendUvarint(dst, uint64(len(e.Session)))
 	dst = append(dst, e.Session...)
@@ -43,19 +44,27 @@ func appendHead(dst []byte, e *pipeline.Entry) []byte {
 	return binary.AppendUvarint(dst, uint64(len(e.Topic)))
 }
 
+// size is the length of an encoded entry.
+func size(e *pipeline.Entry) int {
+	return fixedBytes + textBytes(len(e.Session)) + textBytes(len(e.Source)) + textBytes(len(e.Topic)) + len(e.Payload)
+}
+
+// textBytes is the length of a text of n bytes with its own length before it.
+func textBytes(n int) int { return (bits.Len(uint(n)|1)+6)/7 + n }
+
 // decode reads an entry. Topic and Payload alias b; names are interned.
 func decode(b []byte, e *pipeline.Entry, names *interner) error {
 	if len(b) < fixedBytes {
 		return fmt.Errorf("%w: %d bytes", ErrEntry, len(b))
 	}
-	if k := pipeline.EntryKind(b[0]); k < pipeline.EntryMessage || k > pipeline.EntryForget {
+	if k := pipeline.EntryKind(b[0]); k < pipeline.EntryMessage || k > pipeline.EntryAnchor {
 		return fmt.Errorf("%w: %d", ErrKind, k)
 	}
-	bits := b[1]
-	if bits&^byte(bitsKnown) != 0 || bits&bitsQoS == 3 {
-		return fmt.Errorf("%w: bits %#x", ErrEntry, bits)
+	set := b[1]
+	if set&^byte(bitsKnown) != 0 || set&bitsQoS == 3 {
+		return fmt.Errorf("%w: bits %#x", ErrEntry, set)
 	}
-	e.Kind, e.QoS, e.Retain, e.Dup = pipeline.EntryKind(b[0]), bits&bitsQoS, bits&bitRetain != 0, bits&bitDup != 0
+	e.Kind, e.QoS, e.Retain, e.Dup = pipeline.EntryKind(b[0]), set&bitsQoS, set&bitRetain != 0, set&bitDup != 0
 	e.PacketID = binary.LittleEndian.Uint16(b[2:])
 	var session, source []byte
 	rest := b[fixedBytes:]

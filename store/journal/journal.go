@@ -82,6 +82,26 @@ func (j *Journal) Append(e *pipeline.Entry) (pipeline.Position, error) {
 	return pipeline.Position(pos), nil
 }
 
+// AppendAll implements pipeline.Journal; its errors are those of Append.
+func (j *Journal) AppendAll(es []pipeline.Entry) (n int, err error) {
+	for n < len(es) {
+		rest := es[n:]
+		first, done, err := j.log.AppendAll(len(rest),
+			func(i int) int { return size(&rest[i]) },
+			func(dst []byte, i int) []byte {
+				e := &rest[i]
+				return append(append(appendHead(dst, e), e.Topic...), e.Payload...)
+			})
+		for i := range done {
+			rest[i].Pos = pipeline.Position(first) + pipeline.Position(i)
+		}
+		if n += done; err != nil {
+			return n, failure(err)
+		}
+	}
+	return n, nil
+}
+
 // failure maps the log's errors to those of pipeline.Journal.
 func failure(err error) error {
 	switch {
@@ -97,7 +117,7 @@ func failure(err error) error {
 	return err
 }
 
-// First is the position of the first entry held, Last()+1 when there is none.
+// First implements pipeline.Journal.
 func (j *Journal) First() pipeline.Position { return pipeline.Position(j.log.First()) }
 
 // Last implements pipeline.Journal.

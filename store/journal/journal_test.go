@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weirstream/weir/pipeline"
@@ -61,6 +62,32 @@ func fill(t testing.TB, j *Journal, n, size int) {
 	}
 }
 
+// TestAppendAll: more than may be unsynced at once, in one call; the entry that is too large ends it.
+func TestAppendAll(t *testing.T) {
+	j, _ := mustOpen(t, Options{FS: disktest.NewMem(), Config: small()})
+	defer j.Close()
+	var es []pipeline.Entry
+	for n := range 300 {
+		es = append(es, *entry(n, n*3))
+	}
+	es[299].Payload = make([]byte, log.RecordBytesMax)
+	n, err := j.AppendAll(es)
+	if n != 299 || !errors.Is(err, log.ErrTooLarge) || j.Last() != 299 {
+		t.Fatalf("%d appended, last %d, %v", n, j.Last(), err)
+	}
+	if err := j.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Scan(0, func(e *pipeline.Entry) error {
+		if want := &es[e.Pos-1]; !same(want, e) || want.Pos != e.Pos {
+			t.Errorf("entry %d is %v, want %v", e.Pos, e, want)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAppendReadScan(t *testing.T) {
 	m := disktest.NewMem()
 	stamp := pipeline.Stamp{Elapsed: 1, Wall: 2, Trusted: true}
@@ -108,6 +135,79 @@ func TestAppendReadScan(t *testing.T) {
 }
 
 // TestRule11_HoldersKeepTheJournal: the lowest holder decides; without one everything is kept (checkpoint 0 holds too).
+// TestScanBack: newest first, of some kinds, until it is enough; from memory and from flash, over what was trimmed and left out.
+func TestScanBack(t *testing.T) {
+	m := disktest.NewMem()
+	j, _ := mustOpen(t, Options{FS: m, Config: small()})
+	add := func(n int) {
+		for range n {
+			e := entry(int(j.Last())+1, 50)
+			if e.Kind = pipeline.EntryMessage; (j.Last()+1)%7 == 0 {
+				e.Kind = pipeline.EntryAnchor
+			}
+			if _, err := j.Append(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 200 {
+		add(5)
+	}
+	j.Retain("p", 300)
+	if err := j.Trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check := func(j *Journal, enough int) {
+		t.Helper()
+		var want, got []pipeline.Position
+		if err := j.Scan(0, func(e *pipeline.Entry) error {
+			if e.Kind == pipeline.EntryAnchor {
+				want = append(want, e.Pos)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Reverse(want)
+		want = want[:min(len(want), enough)]
+		if err := j.ScanBack(func(k pipeline.EntryKind) bool { return k == pipeline.EntryAnchor }, func(e *pipeline.Entry) (bool, error) {
+			if got = append(got, e.Pos); e.Kind != pipeline.EntryAnchor || e.Session == "" {
+				t.Errorf("%+v", e)
+			}
+			return len(got) < enough, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(want) == 0 || !slices.Equal(want, got) {
+			t.Errorf("back %v, want %v", got, want)
+		}
+	}
+	check(j, 1)
+	check(j, 10000)
+	last := j.Last()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j, _ = mustOpen(t, Options{FS: m, Config: small(), After: last + 100})
+	defer j.Close()
+	add(20)
+	check(j, 1)
+	check(j, 20)
+	check(j, 10000)
+	wrong := errors.New("wrong")
+	if err := j.ScanBack(func(pipeline.EntryKind) bool { return true }, func(*pipeline.Entry) (bool, error) { return true, wrong }); !errors.Is(err, wrong) {
+		t.Error(err)
+	}
+	empty, _ := mustOpen(t, Options{FS: disktest.NewMem(), Config: small()})
+	defer empty.Close()
+	if err := empty.ScanBack(func(pipeline.EntryKind) bool { return true }, func(*pipeline.Entry) (bool, error) { return false, wrong }); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRule11_HoldersKeepTheJournal(t *testing.T) {
 	j, _ := mustOpen(t, Options{FS: disktest.NewMem()})
 	defer j.Close()
@@ -294,6 +394,10 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(500, func() { _, _ = j.Append(e) }); n != 0 {
 		t.Fatalf("%v allocations per Append", n)
 	}
+	es := []pipeline.Entry{*e, *e}
+	if n := testing.AllocsPerRun(250, func() { _, _ = j.AppendAll(es) }); n != 0 {
+		t.Fatalf("%v allocations per AppendAll", n)
+	}
 }
 
 func TestEntryRoundTripCutAndFlipped(t *testing.T) {
@@ -301,6 +405,9 @@ func TestEntryRoundTripCutAndFlipped(t *testing.T) {
 	for serial := range 50 {
 		e := entry(serial, serial)
 		b := append(append(appendHead(nil, e), e.Topic...), e.Payload...)
+		if size(e) != len(b) {
+			t.Fatalf("size %d, encoded %d bytes", size(e), len(b))
+		}
 		var got pipeline.Entry
 		if err := decode(b, &got, &names); err != nil || !same(e, &got) {
 			t.Fatal(err, got)

@@ -80,6 +80,34 @@ func (r *reader) block(b *log.Block) (*pipeline.Block, error) {
 // Close implements pipeline.BlockReader.
 func (r *reader) Close() error { return r.in.Close() }
 
+// ScanBack implements pipeline.Journal. Of a frame it decodes the entries of the kinds asked for only.
+func (j *Journal) ScanBack(want func(pipeline.EntryKind) bool, f func(e *pipeline.Entry) (more bool, err error)) error {
+	var names interner
+	var found []pipeline.Entry
+	return failure(j.log.ReadBack(func(b *log.Block) (bool, error) {
+		found = found[:0]
+		if b.Lost {
+			return true, nil
+		}
+		for pos, rec := range b.Records() {
+			if len(rec) > 0 && !want(pipeline.EntryKind(rec[0])) {
+				continue
+			}
+			e := pipeline.Entry{Pos: pipeline.Position(pos), Stamp: b.Stamp}
+			if err := decode(rec, &e, &names); err != nil {
+				return false, fmt.Errorf("read journal at %d: %w", pos, err)
+			}
+			found = append(found, e)
+		}
+		for i := range found {
+			if more, err := f(&found[len(found)-1-i]); err != nil || !more {
+				return false, err
+			}
+		}
+		return true, nil
+	}))
+}
+
 // Scan implements pipeline.Journal. It begins at First when from lies below: what was trimmed was carried. It ends with what was durable
 // when it was called.
 func (j *Journal) Scan(from pipeline.Position, f func(e *pipeline.Entry) error) error {

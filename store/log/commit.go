@@ -1,7 +1,6 @@
 package log
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -31,49 +30,55 @@ const spaceRetry = time.Second
 // run is the committer. It ends at Close or at a failure.
 func (l *Log) run() {
 	defer close(l.done)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	defer l.due.Stop()
+	retry := time.NewTimer(spaceRetry)
+	defer retry.Stop()
 	for {
-		wait, ready, stop := l.decide(time.Now())
+		do := l.decide(time.Now())
 		switch {
-		case stop:
+		case do.stop:
 			l.end(ErrClosed)
 			return
-		case ready:
-			if err := l.commit(timer); err != nil {
+		case do.commit:
+			if err := l.commit(retry); err != nil {
 				l.end(err)
 				return
 			}
 			continue
+		case do.retry:
+			retry.Reset(spaceRetry)
 		}
-		timer.Reset(wait)
 		select {
 		case <-l.kick:
-		case <-timer.C:
+		case <-l.due.C:
+		case <-retry.C:
 			l.pollFull()
 		}
 	}
 }
 
+// step is what the committer does next; nothing: it waits.
+type step struct{ commit, stop, retry bool }
+
 // decide tells what the committer does now: commit when the first record has waited Linger, somebody waits in Sync, a frame is
-// full, or the log closes. A commit that ran longer than Linger is followed by the next without a pause.
-func (l *Log) decide(now time.Time) (wait time.Duration, ready, stop bool) {
+// full, or the log closes. A commit that ran longer than Linger is followed by the next without a pause. Until then Append's timer, due, is armed: the first record of a block wakes nobody.
+func (l *Log) decide(now time.Time) step {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return 0, false, true
+	switch {
+	case l.err != nil:
+		return step{stop: true}
+	case l.open.count == 0:
+		return step{stop: l.closing, retry: l.full}
+	case l.closing || l.urgent || len(l.open.raw) >= frameRawBytes:
+		return step{commit: true}
 	}
-	if l.open.count == 0 {
-		if l.full {
-			return spaceRetry, false, l.closing
-		}
-		return time.Hour, false, l.closing
+	wait := l.o.Linger - now.Sub(l.open.started)
+	if wait <= 0 {
+		return step{commit: true}
 	}
-	if l.closing || l.urgent || len(l.open.raw) >= frameRawBytes {
-		return 0, true, false
-	}
-	wait = l.o.Linger - now.Sub(l.open.started)
-	return wait, wait <= 0, false
+	l.due.Reset(wait)
+	return step{}
 }
 
 // commit writes the open block, makes it durable and tells. An error is final.
@@ -91,8 +96,9 @@ func (l *Log) commit(timer *time.Timer) error {
 	}
 	blocks := make([]*Block, 0, len(b.cuts))
 	start, counted := 0, uint64(0)
+	kept := b.keep()
 	for _, c := range b.cuts {
-		raw := bytes.Clone(b.raw[start:c.end])
+		raw := kept[start:c.end:c.end]
 		h := header{first: first + counted, last: first + c.count - 1, syncedThrough: synced, stamp: stamp, rawBytes: uint32(len(raw))}
 		if err := l.writeFrame(&h, raw, timer); err != nil {
 			return err
@@ -100,7 +106,7 @@ func (l *Log) commit(timer *time.Timer) error {
 		blocks = append(blocks, &Block{First: h.first, Last: h.last, Stamp: stamp, raw: raw})
 		start, counted = c.end, c.count
 	}
-	size := len(b.raw)
+	size := len(kept)
 	b.reset()
 	if l.bugs.ackEarly {
 		l.publish(blocks, size, b)

@@ -232,13 +232,18 @@ func TestLargeRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	sizes := []int{3, RecordBytesMax + 1, 3}
+	put := func(dst []byte, i int) []byte { return append(dst, "abc"...) }
+	if first, n, err := l.AppendAll(3, func(i int) int { return sizes[i] }, put); first != l.Last() || n != 1 || !errors.Is(err, ErrTooLarge) {
+		t.Fatal(first, n, err) // what came before it is appended
+	}
 	if _, err := l.Append(make([]byte, RecordBytesMax+1)); !errors.Is(err, ErrTooLarge) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
 	l, _ = mustOpen(t, m, small())
 	defer l.Close()
-	if recs, _ := readAll(t, l, 1); recs[2] != string(big) || len(recs) != 3 {
+	if recs, _ := readAll(t, l, 1); recs[2] != string(big) || recs[4] != "abc" || len(recs) != 4 {
 		t.Fatal(len(recs))
 	}
 }

@@ -7,7 +7,9 @@
 package log
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,6 +51,7 @@ type Log struct {
 	judging  sync.Mutex   // one verdict on full at a time, so that callbacks come in order
 	files    sync.RWMutex // readers hold it while they read; Close takes it
 	kick     chan struct{}
+	due      *time.Timer   // when the open block has waited Linger
 	done     chan struct{} // closed when the committer has ended
 
 	mu        sync.Mutex
@@ -67,8 +70,8 @@ type Log struct {
 	free      []*segment // recycled
 	tail      []*Block   // newest durable blocks, consecutive, up to durable
 	tailBytes int
-	eager     int      // open readers that do not wait for the sync
-	ahead     []*Block // for them: written, not yet durable; consecutive, behind durable
+	eager     int            // open readers that do not wait for the sync
+	ahead     []*Block       // for them: written, not yet durable; consecutive, behind durable
 	stamp     pipeline.Stamp // of the newest frame
 	watchers  []*watcher
 	moved     chan struct{} // closed when durable moves or the log ends
@@ -96,8 +99,16 @@ type cut struct {
 	count uint64 // records up to here
 }
 
-// add copies a record in; frames are cut at frameRaw bytes.
-func (b *block) add(size, frameRaw int, parts [][]byte) {
+// begin is to be called before records are added; it returns how many bytes there are.
+func (b *block) begin() int {
+	if len(b.raw) == 0 {
+		b.started = time.Now()
+	}
+	return len(b.raw)
+}
+
+// room cuts a frame when the next record, of size bytes, would not fit it; frames are cut at frameRaw bytes.
+func (b *block) room(size, frameRaw int) {
 	begin := 0
 	if n := len(b.cuts); n > 0 {
 		begin = b.cuts[n-1].end
@@ -105,8 +116,17 @@ func (b *block) add(size, frameRaw int, parts [][]byte) {
 	if have := len(b.raw) - begin; have > 0 && have+size > frameRaw {
 		b.cuts = append(b.cuts, cut{end: len(b.raw), count: b.count})
 	}
-	b.raw = appendRecord(b.raw, size, parts)
-	b.count++
+}
+
+// keep gives the records in memory that readers may hold on to, and b memory for the next ones. Where b's own is well filled it is
+// given away, which saves copying it.
+func (b *block) keep() []byte {
+	if len(b.raw) < cap(b.raw)/4*3 {
+		return bytes.Clone(b.raw)
+	}
+	raw := b.raw
+	b.raw = make([]byte, 0, cap(raw))
+	return raw
 }
 
 func (b *block) reset() {
@@ -134,28 +154,77 @@ func (l *Log) append(parts [][]byte, reserved bool) (uint64, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.admit(size, reserved); err != nil {
+		return 0, err
+	}
+	before := l.open.begin()
+	l.open.room(size, l.bugs.frameRaw)
+	l.open.raw = appendRecord(l.open.raw, size, parts)
+	l.open.count++
+	l.appended(before)
+	l.next++
+	return l.next - 1, nil
+}
+
+// AppendAll appends n records under one lock: record i has size(i) bytes, which put adds to a buffer. It returns the position of the
+// first; the others follow. It may take fewer than n, though at least one when it returns no error: it waits for room only
+// before the first. Errors are those of Append; records before a wrong one are appended.
+func (l *Log) AppendAll(n int, size func(i int) int, put func(dst []byte, i int) []byte) (first uint64, done int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first = l.next
+	before := 0
+	for done < n {
+		bytes := size(done)
+		if bytes > RecordBytesMax {
+			err = ErrTooLarge
+			break
+		}
+		if done == 0 {
+			if err = l.admit(bytes, false); err != nil {
+				return 0, 0, err
+			}
+			first = l.next // others may have come while it waited
+			before = l.open.begin()
+		} else if l.unsynced()+bytes > l.o.MaxUnsynced {
+			break
+		}
+		l.open.room(bytes, l.bugs.frameRaw)
+		l.open.raw = put(binary.AppendUvarint(l.open.raw, uint64(bytes)), done)
+		l.open.count++
+		done++
+	}
+	if done > 0 {
+		l.appended(before)
+		l.next += uint64(done)
+	}
+	return first, done, err
+}
+
+// admit waits until size bytes may be appended, and tells why they may not. The caller holds mu.
+func (l *Log) admit(size int, reserved bool) error {
 	for l.err == nil && !l.closing && (!l.full || reserved) && l.unsynced() > 0 && l.unsynced()+size > l.o.MaxUnsynced {
 		l.room.Wait()
 	}
 	switch {
 	case l.err != nil:
-		return 0, l.err
+		return l.err
 	case l.closing:
-		return 0, ErrClosed
+		return ErrClosed
 	case l.full && !reserved:
-		return 0, ErrFull
+		return ErrFull
 	}
-	before := len(l.open.raw)
-	if before == 0 {
-		l.open.started = time.Now()
-	}
-	l.open.add(size, l.bugs.frameRaw, parts)
-	if before == 0 || before < frameRawBytes && len(l.open.raw) >= frameRawBytes {
+	return nil
+}
+
+// appended sees to it that the committer looks when the open block, which had so many bytes before, is due.
+func (l *Log) appended(before int) {
+	switch {
+	case before < frameRawBytes && len(l.open.raw) >= frameRawBytes, before == 0 && l.o.Linger <= 0:
 		l.wake()
+	case before == 0:
+		l.due.Reset(l.o.Linger)
 	}
-	pos := l.next
-	l.next++
-	return pos, nil
 }
 
 func (l *Log) unsynced() int { return len(l.open.raw) + l.inflight }

@@ -224,4 +224,12 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Fatalf("%v allocations per Append", n)
 	}
+	recs := [][]byte{a, b}
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, _, err := l.AppendAll(len(recs), func(i int) int { return len(recs[i]) }, func(dst []byte, i int) []byte { return append(dst, recs[i]...) }); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Fatalf("%v allocations per AppendAll", n)
+	}
 }

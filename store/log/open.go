@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -47,7 +48,7 @@ func open(o Options, bugs faults) (*Log, *Recovery, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	bugs.frameRaw = cmp.Or(bugs.frameRaw, frameRawBytes)
-	l := &Log{o: o, bugs: bugs, kick: make(chan struct{}, 1), done: make(chan struct{}), moved: make(chan struct{}), lostAt: map[uint64]pipeline.Stamp{}}
+	l := &Log{o: o, bugs: bugs, kick: make(chan struct{}, 1), due: time.NewTimer(time.Hour), done: make(chan struct{}), moved: make(chan struct{}), lostAt: map[uint64]pipeline.Stamp{}}
 	l.room.L = &l.mu
 	var err error
 	if l.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(128<<10),
@@ -64,6 +65,7 @@ func open(o Options, bugs faults) (*Log, *Recovery, error) {
 		return nil, nil, errors.Join(fmt.Errorf("open log %s: %w", o.Dir, err), l.enc.Close())
 	}
 	l.judgeFull()
+	l.due.Stop()
 	go l.run()
 	return l, rec, nil
 }

@@ -43,6 +43,21 @@ func TestAgainstModel(t *testing.T) {
 				last = pos
 				model[pos] = string(rec)
 			},
+			"append all": func(rt *rapid.T) {
+				recs := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 3000), 1, 40).Draw(rt, "records")
+				for done := 0; done < len(recs); {
+					first, n, err := l.AppendAll(len(recs)-done, func(i int) int { return len(recs[done+i]) },
+						func(dst []byte, i int) []byte { return append(dst, recs[done+i]...) })
+					if err != nil || n < 1 || first != last+1 {
+						rt.Fatal(first, n, err)
+					}
+					for range n {
+						last++
+						model[last] = string(recs[done])
+						done++
+					}
+				}
+			},
 			"sync": func(rt *rapid.T) {
 				if err := l.Sync(t.Context()); err != nil || l.Durable() != last {
 					rt.Fatal(err, l.Durable())
@@ -72,6 +87,29 @@ func TestAgainstModel(t *testing.T) {
 					if model[pos] != rec {
 						rt.Fatalf("record %d", pos)
 					}
+				}
+			},
+			"read back": func(rt *rapid.T) {
+				if err := l.Sync(t.Context()); err != nil {
+					rt.Fatal(err)
+				}
+				at, limit := last, rapid.Uint64Range(0, last).Draw(rt, "limit")
+				if err := l.ReadBack(func(b *Block) (bool, error) {
+					if b.Last != at {
+						rt.Fatalf("block %d to %d, want one that ends at %d", b.First, b.Last, at)
+					}
+					for pos, rec := range b.Records() {
+						if model[pos] != string(rec) {
+							rt.Fatalf("record %d", pos)
+						}
+					}
+					at = b.First - 1
+					return at > limit, nil
+				}); err != nil {
+					rt.Fatal(err)
+				}
+				if at > limit && at+1 != l.First() {
+					rt.Fatalf("read back to %d, first is %d", at+1, l.First())
 				}
 			},
 			"": func(rt *rapid.T) {

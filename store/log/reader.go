@@ -73,6 +73,46 @@ func (r *Reader) Close() error {
 	return nil
 }
 
+// ReadBack calls f for the durable blocks from the newest to the oldest until it returns false. What is trimmed meanwhile is left out.
+func (l *Log) ReadBack(f func(b *Block) (more bool, err error)) error {
+	r := Reader{l: l}
+	defer r.Close()
+	for upTo, more := l.Durable(), true; more; {
+		var held bool
+		if r.next, held = l.blockOf(upTo); !held {
+			return nil
+		}
+		b, _, err := r.poll()
+		switch {
+		case errors.Is(err, ErrTrimmed):
+			return nil
+		case err != nil:
+			return err
+		}
+		upTo = b.First - 1
+		if more, err = f(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blockOf is the first position of the block that holds pos; false when pos lies below First.
+func (l *Log) blockOf(pos uint64) (first uint64, held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pos < l.first || pos == 0 || len(l.segments) == 0 {
+		return 0, false
+	}
+	if len(l.tail) > 0 && l.tail[0].First <= pos {
+		first = l.tail[sort.Search(len(l.tail), func(i int) bool { return l.tail[i].Last >= pos })].First
+	} else {
+		seg := l.segments[sort.Search(len(l.segments), func(i int) bool { return l.segments[i].last() >= pos })]
+		first = seg.find(pos).first
+	}
+	return max(first, l.first), true
+}
+
 // poll gives the next block, or what to wait for.
 func (r *Reader) poll() (*Block, <-chan struct{}, error) {
 	l := r.l

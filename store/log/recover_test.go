@@ -97,7 +97,9 @@ func TestFramesBehindTheCutDoNotComeBack(t *testing.T) {
 		f.KillAtSync(1)
 		l.mu.Lock() // both records in one commit
 		for i := range uint64(2) {
-			l.open.add(100, 150, [][]byte{record(10+i, 100)})
+			l.open.room(100, 150)
+			l.open.raw = appendRecord(l.open.raw, 100, [][]byte{record(10+i, 100)})
+			l.open.count++
 			l.next++
 		}
 		l.mu.Unlock()

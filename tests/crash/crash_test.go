@@ -147,7 +147,7 @@ func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
 }
 
 func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
-	st := &stage{t: t, dir: stageDir(t), env: s.env, random: random}
+	st := &stage{t: t, dir: stageDir(t), env: append([]string{"WEIR_ANCHOR_EVERY=2000"}, s.env...), random: random}
 	if s.powerCuts > 0 || s.syncDelay > 0 {
 		var err error
 		st.power, err = rig.NewPowerCut(filepath.Join(st.dir, "power"))

@@ -89,7 +89,7 @@ func TestReleaseBuildHasNoFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"WEIR_FAULT", "WEIR_ABORT_EVERY", "WEIR_POWERCUT", "WEIR_SYNC_DELAY"} {
+		for _, name := range []string{"WEIR_FAULT", "WEIR_ABORT_EVERY", "WEIR_POWERCUT", "WEIR_SYNC_DELAY", "WEIR_ANCHOR_EVERY"} {
 			if got := bytes.Contains(b, []byte(name)); got != want {
 				t.Errorf("%s reads %s: %v, want %v", build, name, got, want)
 			}

@@ -164,11 +164,11 @@ func TestExamplesRun(t *testing.T) {
 			where := fmt.Sprintf("%s:%d", page, b.line)
 			switch kind, name, _ := strings.Cut(b.info, " "); {
 			case kind == "yaml" && name != "":
-				if _, err := config.Parse(name, []byte(b.text)); err != nil {
-					t.Errorf("%s: %v", where, err)
-				}
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o644); err != nil {
 					t.Fatal(err)
+				}
+				if _, err := config.Load(filepath.Join(dir, name)); err != nil {
+					t.Errorf("%s: %v", where, err)
 				}
 			case kind == "shell":
 				cmd := exec.Command("bash", "-euo", "pipefail", "-c", b.text)

@@ -2,12 +2,12 @@ package equality
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
 )
@@ -45,7 +45,7 @@ func drawConfig(t *rapid.T) string {
 }
 
 func (d *drawing) source(b *strings.Builder, name string) {
-	fmt.Fprintf(b, "  %s:\n    mqtt: {broker: m, topic: %s/+}\n    decode: json\n    fields: {id: int, k: string, ts: int, v: int}\n", name, name)
+	fmt.Fprintf(b, "  %s:\n    mqtt: {broker: m, topic: %s/+}\n    decode: json\n    fields: {id: int, k: string, ts: int, v: int, list: json}\n", name, name)
 	fmt.Fprintf(b, "    time: {field: ts, unit: ms, out_of_orderness: %dms, earliest: 1970-01-01}\n", rapid.SampledFrom([]int{0, 5, 20}).Draw(d.t, "out of orderness"))
 	if idle := rapid.SampledFrom([]string{"", "advance", "hold"}).Draw(d.t, "idle"); idle != "" {
 		fmt.Fprintf(b, "    idle: {after: 20ms, watermark: %s}\n", idle)
@@ -71,6 +71,7 @@ func (d *drawing) pick() string {
 
 func (d *drawing) step(uid string) {
 	kinds := []string{"filter", "select", "dedup", "deadband", "sort", "alarm", "window", "window"}
+	kinds = slices.Concat(kinds, operatorKinds, windowKinds, joinKinds)
 	if len(d.rows) > 1 {
 		kinds = append(kinds, "union", "union")
 	}
@@ -81,11 +82,24 @@ func (d *drawing) step(uid string) {
 	if rapid.IntRange(0, 3).Draw(d.t, "few keys") == 0 {
 		maxKeys = ", max_keys: 2"
 	}
-	switch kind := rapid.SampledFrom(kinds).Draw(d.t, "kind"); kind {
+	kind := rapid.SampledFrom(kinds).Draw(d.t, "kind")
+	if slices.Contains(operatorKinds, kind) {
+		d.operator(kind, uid, maxKeys)
+		return
+	}
+	if slices.Contains(windowKinds, kind) {
+		d.otherWindow(uid, kind, maxKeys)
+		return
+	}
+	if slices.Contains(joinKinds, kind) {
+		d.join(kind, uid, maxKeys)
+		return
+	}
+	switch kind {
 	case "filter":
 		d.add(uid, d.pick(), `filter: "v %% %d != 0"`, rapid.IntRange(2, 5).Draw(d.t, "modulus"))
 	case "select":
-		d.add(uid, d.pick(), `select: {id: id, k: k, ts: ts, v: "%s"}`, rapid.SampledFrom([]string{"v + 1", "v * 2", "100 - v", "div(100, v)"}).Draw(d.t, "expression"))
+		d.add(uid, d.pick(), `select: {id: id, k: k, ts: ts, v: "%s", list: list}`, rapid.SampledFrom([]string{"v + 1", "v * 2", "100 - v", "div(100, v)"}).Draw(d.t, "expression"))
 		d.fixed[uid] = true
 	case "dedup":
 		d.add(uid, d.pick(), "dedup: {key: [k, v]}, ttl: %s%s", ms("ttl", 5, 30, 1000), maxKeys)
@@ -114,8 +128,8 @@ func (d *drawing) step(uid string) {
 		d.sink(uid)
 		return
 	case "window":
-		d.add(uid, d.pick(), "by: [k], window: {tumbling: %s, allowed_lateness: %s}, aggregate: {n: count(), sum: sum(v), low: min(v), last: last(id)}%s",
-			ms("size", 5, 10, 40), ms("lateness", 0, 5, 30), maxKeys)
+		d.add(uid, d.pick(), "by: [k], window: {tumbling: %s, allowed_lateness: %s}, aggregate: %s%s",
+			ms("size", 5, 10, 40), ms("lateness", 0, 5, 30), d.aggregates(), maxKeys)
 		d.sink(uid)
 		d.late(uid)
 		return
@@ -128,7 +142,7 @@ func (d *drawing) fix(from, uid string) string {
 	if d.fixed[from] {
 		return from
 	}
-	d.add(uid, from, "select: [id, k, ts, v]")
+	d.add(uid, from, "select: [id, k, ts, v, list]")
 	d.fixed[uid] = true
 	return uid
 }
@@ -145,7 +159,7 @@ func (d *drawing) late(uid string) {
 
 // compile gives a fresh graph for each run: operators are made anew.
 func compile(t fatal, text string) *plan.Graph {
-	c, err := config.Parse("drawn.yaml", []byte(text))
+	c, err := parse(text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -161,7 +175,10 @@ func drawJournal(t *rapid.T) []pipeline.Entry {
 	var all []pipeline.Entry
 	stamp, base := pipeline.Stamp{Elapsed: 1}, int64(1000)
 	for i := range rapid.IntRange(1, 200).Draw(t, "entries") {
-		stamp.Elapsed += int64(rapid.SampledFrom([]int{0, 0, 0, 1, 3, 25}).Draw(t, "gap")) * 1e6
+		if gap := int64(rapid.SampledFrom([]int{0, 0, 0, 1, 3, 25}).Draw(t, "gap")); gap > 0 {
+			stamp.Elapsed += gap * 1e6
+			stamp.Wall += gap + int64(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, -40, 1000}).Draw(t, "step of the wall clock"))
+		}
 		base += int64(rapid.SampledFrom([]int{0, 0, 1, 2, 15}).Draw(t, "ahead"))
 		source := rapid.SampledFrom([]string{"a", "a", "b", "b", "c"}).Draw(t, "source")
 		key := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "key")
@@ -173,7 +190,8 @@ func drawJournal(t *rapid.T) []pipeline.Entry {
 			e.Payload = []byte(rapid.SampledFrom([]string{"{broken", `{"id":1}`, `{"id":"text","k":1,"ts":5,"v":0}`, ""}).Draw(t, "bad"))
 		default:
 			at := base - int64(rapid.SampledFrom([]int{0, 0, 1, 4, 12, 60}).Draw(t, "behind"))
-			e.Payload = fmt.Appendf(nil, `{"id":%d,"k":"%s","ts":%d,"v":%d}`, i, key, at, rapid.IntRange(0, 40).Draw(t, "value"))
+			list := rapid.SampledFrom([]string{"", "", `,"list":[]`, `,"list":[1,{"t":1000,"v":2},"x",{"t":990,"v":[3]}]`, `,"list":[{"t":1020,"v":7},{"t":1021,"v":null}]`}).Draw(t, "list")
+			e.Payload = fmt.Appendf(nil, `{"id":%d,"k":"%s","ts":%d,"v":%d%s}`, i, key, at, rapid.IntRange(0, 40).Draw(t, "value"), list)
 		}
 		all = append(all, e)
 	}

@@ -3,6 +3,7 @@ package known
 // answer is a file of a set's folder expected/ and where the product gives it.
 type answer struct {
 	set, pipeline, sink string
+	config              string // of tests/data; "": named like the set
 	file                string
 	kind                kind
 	// some: the file lists only some of the windows.
@@ -13,12 +14,15 @@ type answer struct {
 type kind int
 
 const (
-	windows kind = iota // each window once
-	late                // the last revision of each window, and how many there were
-	dropped             // the rows that came too late, in the order of arrival
-	values              // the rows that a deadband passes, in the order of arrival
-	sorted              // the same in event order, where rows of different keys share an instant
-	alarms              // transitions, in order
+	windows  kind = iota // each window once
+	late                 // the last revision of each window, and how many there were
+	dropped              // the rows that came too late, in the order of arrival
+	values               // the rows that a deadband passes, in the order of arrival
+	sorted               // the same in event order, where rows of different keys share an instant
+	alarms               // transitions, in order
+	outliers             // the rows that a zscore passes, in order
+	columns              // rows whose columns have the answer's names, in any order
+	joined               // the same with numbers compared as such: the answer writes 84.0 where a sink writes 84
 )
 
 var answers = []answer{
@@ -33,6 +37,14 @@ var answers = []answer{
 	{set: "nab-traffic", pipeline: "late", sink: "d-15m", file: "late_15m_D10m_L0_dropped", kind: dropped},
 	{set: "nab-traffic", pipeline: "late", sink: "s-15m-30m", file: "late_15m_D10m_L30m_windows", kind: late},
 	{set: "nab-traffic", pipeline: "late", sink: "d-15m-30m", file: "late_15m_D10m_L30m_dropped", kind: dropped},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-join-0s", file: "join_6005_speed_occupancy_within_0s", kind: joined},
+	{set: "nab-traffic", pipeline: "complete", sink: "s-join-5m", file: "join_6005_speed_occupancy_within_5m", kind: joined},
+
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q3", file: "q3", kind: joined},
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q4", file: "q4_all_auctions_final", kind: joined},
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q8", file: "q8_tumble10s", kind: joined},
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q9", file: "q9_winning", kind: joined},
+	{set: "nexmark-mini", config: "nexmark-mini-joins", pipeline: "joins", sink: "q20", file: "q20_count", kind: joined},
 
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-5m", file: "tumbling_5m", kind: windows},
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-1h", file: "tumbling_1h", kind: windows},
@@ -40,6 +52,7 @@ var answers = []answer{
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-moved", file: "deadband_0.5", kind: values},
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-hot", file: "alert_high_gt100_lt95", kind: alarms},
 	{set: "nab-machine-temp", pipeline: "complete", sink: "s-cold", file: "alert_low_lt60_gt65", kind: alarms},
+	{set: "nab-machine-temp", pipeline: "complete", sink: "s-odd", file: "zscore_n288_gt4.0", kind: outliers},
 	{set: "nab-machine-temp", pipeline: "d0", sink: "s-5m", file: "late_5m_D0_L0_windows", kind: late, some: true},
 	{set: "nab-machine-temp", pipeline: "d0", sink: "d-5m", file: "late_5m_D0_L0_dropped", kind: dropped},
 	{set: "nab-machine-temp", pipeline: "d0", sink: "s-5m-30m", file: "late_5m_D0_L30m_windows", kind: late, some: true},
@@ -54,4 +67,17 @@ var answers = []answer{
 	{set: "nab-keystroke-gaps", pipeline: "keys", sink: "s-1h", file: "tumbling_1h", kind: windows},
 	{set: "nab-keystroke-gaps", pipeline: "keys", sink: "s-moved", file: "deadband_0.5", kind: values},
 	{set: "nab-keystroke-gaps", pipeline: "keys", sink: "s-long", file: "alert_high_gt5_lt4", kind: alarms},
+
+	{set: "nexmark-mini", config: "nexmark-mini-bids", pipeline: "bids", sink: "s-q2", file: "q2", kind: columns},
+	{set: "nexmark-mini", config: "nexmark-mini-bids", pipeline: "bids", sink: "s-q14", file: "q14_like", kind: columns},
+	{set: "nexmark-mini", config: "nexmark-mini-bids", pipeline: "bids", sink: "s-q18", file: "q18_last_bid", kind: columns},
+	{set: "nexmark-mini", config: "nexmark-mini-channels", pipeline: "channels", sink: "s-q16", file: "q16_like_per_channel", kind: columns},
+}
+
+// configOf is the file of tests/data without its ending.
+func (a answer) configOf() string {
+	if a.config != "" {
+		return a.config
+	}
+	return a.set
 }

@@ -3,8 +3,10 @@ package known
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -19,8 +21,16 @@ func compare(a answer, got, want []row) string {
 		return each(got, want, func(g, w row) bool { return sameValue(g, w) && startOf(a, g) == w["window_start_ms"] })
 	case values:
 		return each(got, want, sameValue)
+	case joined:
+		return compareJoined(got, want)
 	case sorted:
 		return each(inOrder(got, "ts"), inOrder(want, "ts_ms"), sameValue)
+	case outliers:
+		return each(got, want, func(g, w row) bool {
+			return sameValue(g, w) && near(g["mean"], w["mean"]) && near(g["stddev"], w["pstdev"]) && near(g["z"], w["z"])
+		})
+	case columns:
+		return each(sortedRows(got, want), sortedRows(want, want), func(g, w row) bool { return g.text(w) == w.text(w) })
 	}
 	return each(got, want, func(g, w row) bool {
 		return g["key"] == w["key"] && g["time"] == w["ts_ms"] && g["transition"] == w["transition"] && equalNumber(g["value"], w["v"])
@@ -38,6 +48,40 @@ func each(got, want []row, same func(got, want row) bool) string {
 		}
 	}
 	return ""
+}
+
+// compareJoined compares the columns of the answer alone, after sorting by them: whole numbers and text exactly.
+func compareJoined(got, want []row) string {
+	if len(want) == 0 {
+		return "an answer without rows proves nothing"
+	}
+	columns := slices.Sorted(maps.Keys(want[0]))
+	order := func(a, b row) int {
+		for _, c := range columns {
+			if n := cmp.Compare(number(a[c]), number(b[c])); n != 0 {
+				return n
+			}
+			if _, err := strconv.ParseFloat(a[c], 64); err != nil && a[c] != b[c] {
+				return cmp.Compare(a[c], b[c])
+			}
+		}
+		return 0
+	}
+	got, want = slices.SortedFunc(slices.Values(got), order), slices.SortedFunc(slices.Values(want), order)
+	return each(got, want, func(g, w row) bool {
+		for _, c := range columns {
+			if g[c] != w[c] && !(strings.Contains(w[c], ".") && near(g[c], w[c])) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// number is 0 for text.
+func number(text string) float64 {
+	f, _ := strconv.ParseFloat(text, 64)
+	return f
 }
 
 func sameWindow(g, w row) bool {
@@ -88,6 +132,25 @@ func startOf(a answer, g row) string {
 	ts, _ := strconv.ParseInt(g["ts"], 10, 64)
 	size := sizes[a.sink]
 	return strconv.FormatInt(ts-((ts%size)+size)%size, 10)
+}
+
+// text writes the columns that like has.
+func (r row) text(like row) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(like)) {
+		fmt.Fprintf(&b, "%s=%s ", name, r[name])
+	}
+	return b.String()
+}
+
+// sortedRows puts rows in the order of the columns that the answer has.
+func sortedRows(rows, answer []row) []row {
+	if len(answer) == 0 {
+		return rows
+	}
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.text(answer[0]), b.text(answer[0])) })
+	return rows
 }
 
 // inOrder sorts by time and key.

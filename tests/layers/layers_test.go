@@ -31,6 +31,9 @@ var forbidden = []struct {
 	{"snapshot", []string{"pipeline/exec", "agent", "uplink"}, "snapshot and engine speak pipeline types"},
 	{"store", []string{"snapshot", "uplink", "agent", "pipeline/exec", "pipeline/ops", "pipeline/window", "pipeline/mqtt", "pipeline/plan"}, "what lies on flash knows no dataflow"},
 	{"uplink", []string{"store", "snapshot", "agent", "pipeline/exec"}, "delivery knows a queue, not where it lies"},
+	{"pipeline/topic", []string{"pipeline"}, "the rules of topics know nobody"},
+	{"pipeline/plan", []string{"pipeline/mqtt"}, "the plan knows topics, no session"},
+	{"pipeline/exec", []string{"pipeline/mqtt"}, "the engine knows a journal, no session"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
@@ -68,6 +71,8 @@ func TestRulesFindABreach(t *testing.T) {
 		{"snapshot", module + "pipeline/exec"},
 		{"uplink/httpsink", module + "store/outbox"},
 		{"store/journal", module + "agent"},
+		{"pipeline/topic", module + "pipeline/plan"},
+		{"pipeline/plan", module + "pipeline/mqtt"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {
 			t.Errorf("%s importing %s is not found", c.from, c.to)

@@ -80,7 +80,7 @@ type entryLine struct {
 var entryKinds = map[pipeline.EntryKind]string{
 	pipeline.EntryMessage: "message", pipeline.EntryStub: "stub", pipeline.EntryRelease: "release", pipeline.EntrySession: "session",
 	pipeline.EntrySubscribed: "subscribed", pipeline.EntryTick: "tick", pipeline.EntryGap: "gap", pipeline.EntryCarry: "carry",
-	pipeline.EntryClock: "clock", pipeline.EntryForget: "forget",
+	pipeline.EntryClock: "clock", pipeline.EntryForget: "forget", pipeline.EntryAnchor: "anchor",
 }
 
 // errEnough ends a scan.

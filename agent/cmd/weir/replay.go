@@ -12,6 +12,7 @@ import (
 	"github.com/weirstream/weir/agent/replay"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/suggest"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 func replayCommand(o *options) *cobra.Command {
@@ -109,7 +110,7 @@ func didYouMean(name string, names []string) string {
 
 func routes(g *plan.Graph) (list []replay.Route) {
 	for _, s := range g.Sources {
-		list = append(list, replay.Route{Source: s.Name, Match: func(topic []byte) bool { return plan.MatchFilter(s.Filter, topic) }})
+		list = append(list, replay.Route{Source: s.Name, Match: func(name []byte) bool { return topic.Match(s.Filter, name) }})
 	}
 	return list
 }

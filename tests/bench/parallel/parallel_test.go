@@ -21,6 +21,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/topic"
 )
 
 const (
@@ -66,8 +67,8 @@ func graph(t *testing.T, n int) *plan.Graph {
 }
 
 func payload(n int) string {
-	return fmt.Sprintf(`{"ts":%d,"device":"dev-%03d","temperature":%d.%02d,"humidity":%d.%d,"status":"ok","seq":%d,"site":"abcdef"}`,
-		1767225600000+n/10, n*31%100, 15+n%20, n*7%100, 30+n%50, n%10, n)
+	return fmt.Sprintf(`{"ts":%d,"device":"dev-%04d","temperature":%d.%02d,"humidity":%d.%d,"status":"ok","seq":%d,"site":"abcdef"}`,
+		1767225600000+n/10, n*31%1000, 15+n%20, n*7%100, 30+n%50, n%10, n)
 }
 
 // memory is a journal in memory: what the agent's reader costs is left out.
@@ -109,7 +110,7 @@ func engine(t *testing.T, entries []pipeline.Entry, n int) {
 // whole runs them as weir replay does, from JSON lines.
 func whole(t *testing.T, recording []byte, n int) {
 	g := graph(t, n)
-	match := func(topic []byte) bool { return plan.MatchFilter(g.Sources[0].Filter, topic) }
+	match := func(name []byte) bool { return topic.Match(g.Sources[0].Filter, name) }
 	_, err := replay.Run(t.Context(), replay.Options{
 		Graph: g, Routes: []replay.Route{{Source: g.Sources[0].Name, Match: match}}, Input: bytes.NewReader(recording), Out: io.Discard,
 	})

@@ -58,15 +58,7 @@ func ingest(t *testing.T, messages, window int) (r ingested) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	config := mqtt.DefaultConfig()
-	config.Name, config.URL, config.ClientID = "bench", "mqtt://"+addr, "bench"
-	source := mqtt.DefaultSource()
-	source.Name, source.Filter = "telemetry", "site/+/dev/+/telemetry"
-	config.Sources = []mqtt.SourceConfig{source}
-	s, err := mqtt.NewSession(config, j, slog.New(slog.DiscardHandler), mqtt.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := sessionAt(t, addr, j)
 	before := cpuSeconds()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -94,7 +86,22 @@ func ingest(t *testing.T, messages, window int) (r ingested) {
 	return r
 }
 
-func waitAcked(t *testing.T, s *mqtt.Session, n uint64) {
+// sessionAt is a session at the broker of that name in the agent's config (agentDir).
+func sessionAt(t testing.TB, addr string, j *journal.Journal) *mqtt.Session {
+	t.Helper()
+	config := mqtt.DefaultConfig()
+	config.Name, config.URL, config.ClientID = "rig", "mqtt://"+addr, "bench"
+	source := mqtt.DefaultSource()
+	source.Name, source.Filter = "telemetry", "site/+/dev/+/telemetry"
+	config.Sources = []mqtt.SourceConfig{source}
+	s, err := mqtt.NewSession(config, j, slog.New(slog.DiscardHandler), mqtt.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func waitAcked(t testing.TB, s *mqtt.Session, n uint64) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); s.Stats().Acked < n; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -79,7 +79,7 @@ func needBench(t *testing.T) {
 }
 
 // play starts this binary in a role; what it prints goes to the file that is returned.
-func play(t *testing.T, role string, args ...any) (child *rig.Child, output string) {
+func play(t testing.TB, role string, args ...any) (child *rig.Child, output string) {
 	t.Helper()
 	words := role
 	for _, a := range args {

@@ -2,18 +2,16 @@ package whole
 
 import (
 	"context"
-	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/mqtt"
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // TestStart is the time from the process's start to SUBSCRIBE on the wire: a first start, and one that recovers a journal of 64 MiB.
@@ -55,29 +53,35 @@ func startOnce(t *testing.T, dir string, l net.Listener) (ms float64) {
 	return ms
 }
 
-// fillJournal adds 64 MiB of segments, with messages of the agent's own session.
+// fillJournal adds 64 MiB of segments as a session of the agent's broker writes them.
 func fillJournal(t testing.TB, dir string) {
 	t.Helper()
+	const messages, window, liveBytes = 2_300_000, 20_000, 64 << 20
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	play(t, "broker", addr, messages, window)
+	if err := rig.WaitListening(addr, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
 	c := log.Default()
 	c.ReserveBytes = 0
 	j, _, err := journal.Open(journal.Options{Dir: dir, Config: c})
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(7, 8))
-	var payload []byte
-	for n := 0; j.Stats().Log.LiveBytes < 64<<20; n++ {
-		payload = appendPayload(payload[:0], random, 1767225600000+int64(n), n)
-		_, err := j.Append(&pipeline.Entry{Kind: pipeline.EntryMessage, QoS: 1, PacketID: uint16(n%65535 + 1), Session: "rig", Source: "telemetry",
-			Topic: []byte(topicOf(n % 100)), Payload: payload})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n%1000 == 999 {
-			if err := j.Sync(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-		}
+	s := sessionAt(t, addr, j)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	waitAcked(t, s, messages)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if live := j.Stats().Log.LiveBytes; live < liveBytes {
+		t.Fatalf("the journal has %d bytes, want %d", live, liveBytes)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
@@ -102,11 +106,6 @@ func TestBinarySize(t *testing.T) {
 func BenchmarkRecover(b *testing.B) {
 	dir := b.TempDir()
 	fillJournal(b, dir)
-	config := mqtt.DefaultConfig()
-	config.Name, config.URL, config.ClientID = "rig", "mqtt://127.0.0.1:1", "bench"
-	source := mqtt.DefaultSource()
-	source.Name, source.Filter = "telemetry", "site/+/dev/+/telemetry"
-	config.Sources = []mqtt.SourceConfig{source}
 	open := func(b *testing.B) *journal.Journal {
 		j, _, err := journal.Open(journal.Options{Dir: dir, Config: log.Default()})
 		if err != nil {
@@ -122,10 +121,7 @@ func BenchmarkRecover(b *testing.B) {
 	b.Run("rebuild", func(b *testing.B) {
 		j := open(b)
 		defer j.Close()
-		s, err := mqtt.NewSession(config, j, slog.New(slog.DiscardHandler), mqtt.Hooks{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := sessionAt(b, "127.0.0.1:1", j)
 		for b.Loop() {
 			before := cpuSeconds()
 			if err := mqtt.Rebuild(j, s); err != nil {

@@ -1,0 +1,147 @@
+package window
+
+import (
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
+)
+
+// Processing runs windows of time by processing time (clock.go) instead of event time: a row's time is that of its stamp, and the end of a
+// window is a timer of elapsed time, so that a tick is journaled for it when nothing comes. A timer is set for when the wall clock will be
+// there if nothing steps. It fires once the clock is there, before what comes with that stamp; after a step back it is set anew. Windows
+// whose end a step forwards has passed are over, and fire. When event time ends (a drain, the end of a replay), all windows fire.
+type Processing struct {
+	inner     pipeline.Operator
+	clock     clock
+	table     *state.Table
+	saved     [clockBytes]byte
+	watermark int64 // that inner knows
+	deadline  int64 // elapsed ns of what was last made or taken in phase Before
+	ports     int
+}
+
+// NewProcessing wraps a window that has a watermark. ports is how many outputs it has.
+func NewProcessing(inner pipeline.Operator, ports int) *Processing {
+	return &Processing{inner: inner, watermark: pipeline.MinWatermark, ports: ports}
+}
+
+// Open implements pipeline.Operator.
+func (p *Processing) Open(tables pipeline.Tables) (err error) {
+	if p.table, err = tables.Table(state.Spec{Name: "clock", Kind: state.Value, Type: "window.clock", Version: 1}); err != nil {
+		return err
+	}
+	return p.inner.Open(tables)
+}
+
+// Restored implements pipeline.Operator.
+func (p *Processing) Restored() error {
+	b, ok := p.table.Get(nil)
+	if ok && len(b) != clockBytes {
+		return fmt.Errorf("%w: clock of %d bytes, want %d", ErrState, len(b), clockBytes)
+	}
+	if ok {
+		p.clock, p.watermark = clockOf(b)
+		if !p.clock.sane() || p.watermark != pipeline.MinWatermark && p.watermark > p.clock.ms() {
+			return fmt.Errorf("%w: clock at %d ns, %d ns behind, after %d ns", ErrState, p.clock.time, p.clock.behind, p.clock.at)
+		}
+		copy(p.saved[:], b)
+	}
+	if err := p.inner.Restored(); err != nil {
+		return err
+	}
+	if p.watermark != pipeline.MinWatermark { // what the engine does for event time
+		out := pipeline.NewOut("", p.ports)
+		out.At.Phase = pipeline.During
+		p.inner.Watermark(p.watermark, out)
+	}
+	return nil
+}
+
+// Tick implements pipeline.Clocked.
+func (p *Processing) Tick(now pipeline.Stamp) {
+	p.clock.tick(now)
+	if !p.waits() {
+		p.clock.rest(now, max(p.watermark, -wallMax))
+	}
+	p.deadline = 0
+	p.save()
+}
+
+// waits tells whether a window is open.
+func (p *Processing) waits() bool {
+	_, next := p.inner.Timers()
+	return next != pipeline.NoDeadline
+}
+
+// save writes the clock at every stamp: rows that a timer makes before the next one take their time from it, also behind a restart.
+func (p *Processing) save() {
+	if b := p.clock.bytes(p.watermark); b != p.saved {
+		p.saved = b
+		mustPut(p.table.Put(nil, b[:]))
+	}
+}
+
+// Process implements pipeline.Operator.
+func (p *Processing) Process(input int, r *pipeline.Row, out *pipeline.Out) {
+	if r.Phase == pipeline.Before { // a timer made it, before this position's stamp
+		p.clock.run(r.Deadline)
+		p.deadline = max(p.deadline, r.Deadline)
+		p.save()
+	}
+	row := *r
+	row.Time = p.clock.ms()
+	p.inner.Process(input, &row, out)
+}
+
+// Elapsed fires the windows whose ends processing time has reached.
+func (p *Processing) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
+	p.clock.run(now.Elapsed)
+	w := p.clock.ms()
+	if w <= p.watermark {
+		return
+	}
+	p.watermark = w
+	before, dead := p.lengths(out)
+	p.inner.Watermark(w, out)
+	for port, from := range before {
+		for i := from; i < len(out.Ports[port]); i++ {
+			p.place(&out.Ports[port][i].At, now)
+		}
+	}
+	for i := dead; i < len(out.Dead); i++ {
+		p.place(&out.Dead[i].At, now)
+		out.Dead[i].Row.At = out.Dead[i].At
+	}
+	p.save()
+}
+
+func (p *Processing) lengths(out *pipeline.Out) (rows [2]int, dead int) {
+	for i := range min(len(rows), len(out.Ports)) {
+		rows[i] = len(out.Ports[i])
+	}
+	return rows, len(out.Dead)
+}
+
+// place turns the deadline of what was just emitted from ms of processing time into elapsed time.
+func (p *Processing) place(at *pipeline.At, now pipeline.Stamp) {
+	ago := min(max(0, p.clock.time-at.Deadline*1e6), now.Elapsed)
+	p.deadline = max(p.deadline, now.Elapsed-ago)
+	at.Deadline = p.deadline
+}
+
+// Watermark implements pipeline.Operator: event time plays no part but at its end.
+func (p *Processing) Watermark(w int64, out *pipeline.Out) {
+	if w == pipeline.MaxWatermark && out.At.Phase != pipeline.During {
+		p.inner.Watermark(w, out)
+	}
+}
+
+// Timers implements pipeline.Operator.
+func (p *Processing) Timers() (elapsed, eventTime int64) {
+	_, next := p.inner.Timers()
+	if next == pipeline.NoDeadline {
+		return pipeline.NoDeadline, pipeline.NoDeadline
+	}
+	return p.clock.when(next), pipeline.NoDeadline
+}

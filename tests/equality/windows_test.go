@@ -1,0 +1,52 @@
+package equality
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+)
+
+// windowKinds are the windows that draw draws besides plain tumbling ones.
+var windowKinds = []string{"hopping", "session", "count", "state", "top", "processing"}
+
+// otherWindow draws a window of a kind, a sink behind it, and one for what is late.
+func (d *drawing) otherWindow(uid, kind, maxKeys string) {
+	ms := func(label string, choices ...int) string {
+		return fmt.Sprintf("%dms", rapid.SampledFrom(choices).Draw(d.t, label))
+	}
+	early := ""
+	if rapid.IntRange(0, 2).Draw(d.t, "early") == 0 {
+		early = ", early: " + ms("early every", 3, 10)
+	}
+	lateness := ", allowed_lateness: " + ms("lateness", 0, 5, 30)
+	hopping := func() string {
+		return fmt.Sprintf("hopping: %s, slide: %s", ms("size", 5, 12, 40), ms("slide", 5, 7, 20))
+	}
+	session := func() string {
+		return fmt.Sprintf("session: %s, touching: %s", ms("gap", 3, 15), rapid.SampledFrom([]string{"merge", "split"}).Draw(d.t, "touching"))
+	}
+	window, contents := "", "aggregate: {n: count(), sum: sum(v), mean: avg(v), low: min(k), first: first(id), last: last(id)}"
+	switch kind {
+	case "hopping":
+		window = hopping() + lateness + early
+	case "session":
+		window = session() + lateness + early
+	case "count":
+		window = fmt.Sprintf("count: %d, slide: %d", rapid.IntRange(1, 6).Draw(d.t, "rows"), rapid.IntRange(1, 6).Draw(d.t, "slide rows"))
+	case "state":
+		window = rapid.SampledFrom([]string{"state: v > 15", "state: {begin: v > 10, end: v > 30}"}).Draw(d.t, "state")
+	case "top":
+		window = fmt.Sprintf("tumbling: %s", ms("size", 10, 40)) + lateness
+		if rapid.Bool().Draw(d.t, "hopping top") {
+			window = hopping() + lateness
+		}
+		contents = fmt.Sprintf("top: {n: 2, order: v %s, ties: %v}", rapid.SampledFrom([]string{"asc", "desc"}).Draw(d.t, "direction"), rapid.Bool().Draw(d.t, "ties"))
+	case "processing":
+		window = rapid.SampledFrom([]string{"tumbling: 10ms", hopping(), session()}).Draw(d.t, "by wall time") + early + ", time: processing"
+	}
+	d.add(uid, d.pick(), "by: [k], window: {%s}, %s%s", window, contents, maxKeys)
+	d.sink(uid)
+	if kind != "count" && kind != "state" && kind != "processing" {
+		d.late(uid)
+	}
+}
