@@ -26,6 +26,10 @@ cross: ## build for the gateways (arm64, armv7) and show the sizes
 	GOOS=linux GOARCH=arm GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/weir-linux-armv7 ./agent/cmd/weir
 	@ls -l bin | awk '/weir-linux/{printf "  %-20s %.2f MB\n", $$9, $$5/1e6}'
 
+.PHONY: zones
+zones: ## take the time zone database of the Go release into pipeline/codec/zones
+	cp "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" pipeline/codec/zones/zoneinfo.zip
+
 .PHONY: run
 run: build ## the demo: real sensor data through the agent, which is killed again and again; one minute (ARGS=--forever goes on)
 	$(GO) run ./tests/demo -weir $(BIN) $(ARGS)
