@@ -517,3 +517,32 @@ func TestSparkplugDataAllocatesLittle(t *testing.T) {
 		t.Errorf("%v allocations for a message", got)
 	}
 }
+
+func BenchmarkSparkplug(b *testing.B) {
+	d := NewSparkplug([]Field{field(b, "m3", 0, pipeline.Float)}, -1, false, Default())
+	var metrics, data []spMetric
+	for i := range 10 {
+		metrics = append(metrics, spMetric{name: fmt.Sprint("m", i), alias: uint64(i + 1), typ: typeDouble, field: valueDouble, number: math.Float64bits(20.5)})
+		data = append(data, spMetric{alias: uint64(i + 1), field: valueDouble, number: math.Float64bits(20.5)})
+	}
+	topic, slots := []byte("spBv1.0/G/NDATA/E"), make([]pipeline.Value, 1)
+	if _, err := d.Open(1, []byte("spBv1.0/G/NBIRTH/E"), spPayload(1000, 255, metrics...)); err != nil {
+		b.Fatal(err)
+	}
+	var payloads [256][]byte
+	for seq := range payloads {
+		payloads[seq] = spPayload(1000, seq, data...)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := d.Open(1, topic, payloads[i&255]); err != nil {
+			b.Fatal(err)
+		}
+		if err := d.Record(0, slots); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if d.stale {
+		b.Fatal("the sequence was not followed")
+	}
+}

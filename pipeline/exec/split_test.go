@@ -131,6 +131,20 @@ func TestRecordsOfAMessageShareItsPositionAndItsMark(t *testing.T) {
 	}
 }
 
+// TestRecordsOfAMessageMakeEachOtherNotLate: a message is judged by the watermark before it. The same records in a message each are late: a source that
+// moved its watermark within a message would be seen here.
+func TestRecordsOfAMessageMakeEachOtherNotLate(t *testing.T) {
+	late := func(payloads ...string) int {
+		return len(run(t, csvSources(oneTask()), lineEntries(payloads...), 1, 1, nil)[DeadSink])
+	}
+	if n := late("500,1\n100,2\n", "900,4\n"); n != 0 {
+		t.Errorf("%d records of one message are late", n)
+	}
+	if n := late("500,1\n", "100,2\n", "900,4\n"); n == 0 {
+		t.Error("a record of a later message is not late")
+	}
+}
+
 func TestSplitCountsBalance(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newSource(csvSources(oneTask()).Sources[0])

@@ -15,7 +15,7 @@ func (s *Session) Publish(name string, payload []byte) error {
 		return fmt.Errorf("publish: a topic of %d bytes: %w", len(name), ErrConfig)
 	}
 	t := s.current.Load()
-	if t == nil || s.phase() != phaseReady {
+	if t == nil || t.stopping.Load() || s.phase() != phaseReady { // behind a DISCONNECT nothing may be sent
 		return fmt.Errorf("publish to %s: %w", name, ErrNotReady)
 	}
 	if _, err := t.send(publishPacket(name, payload)); err != nil {
