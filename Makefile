@@ -38,6 +38,10 @@ sizes: cross ## cross, and fail when an arm64 binary is larger than it may be: 2
 	@for f in "arm64 24000000" "arm64-nopebble 14000000"; do set -- $$f; \
 	  n=$$(stat -c %s bin/weir-linux-$$1); [ $$n -le $$2 ] || { echo "bin/weir-linux-$$1 has $$n bytes, $$2 at most"; exit 1; }; done
 
+.PHONY: zones
+zones: ## take the time zone database of the Go release into pipeline/codec/zones
+	cp "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" pipeline/codec/zones/zoneinfo.zip
+
 .PHONY: run
 run: build ## the demo: real sensor data through the agent, which is killed again and again; one minute (ARGS=--forever goes on)
 	$(GO) run ./tests/demo -weir $(BIN) $(ARGS)

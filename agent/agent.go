@@ -57,6 +57,7 @@ type Agent struct {
 	codec       *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
 	started     time.Time
 	sessions    []*session
+	rebirths    *rebirths
 	supervisors []*supervisor
 	failed      chan error // holds the journal's failure
 	refused     chan error // holds why no pipeline can run
@@ -110,6 +111,7 @@ func (a *Agent) open() (err error) {
 		}
 		a.sessions = append(a.sessions, s)
 	}
+	a.rebirths = newRebirths(a.journal.Last(), a.publish, a.log)
 	a.journal.SetCarry(a.carry)
 	for _, p := range a.runs {
 		if err := a.supervise(p); err != nil {
@@ -233,6 +235,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return t.run(gctx)
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
+	group.Go(func() error { return a.rebirths.run(gctx) })
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error {
 		select {

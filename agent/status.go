@@ -20,7 +20,7 @@ func (a *Agent) Status() api.Status {
 		Journal: a.journalStatus(),
 	}
 	for _, b := range a.sessions {
-		s.Sessions = append(s.Sessions, b.status())
+		s.Sessions = append(s.Sessions, b.status(a.rebirths.sentTo(b.name)))
 	}
 	for _, sup := range a.supervisors {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
@@ -92,7 +92,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 	ledger := a.engine.Ledger()
 	for _, s := range ledger.Sources {
 		p.Sources = append(p.Sources, api.SourceLedger{
-			Name: s.Name, Received: s.Received, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
+			Name: s.Name, Received: s.Received, Split: s.Split, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
 		})
 	}
 	for _, s := range ledger.Steps {

@@ -75,6 +75,7 @@ func (a *assembly) fill(ti int, t *task) error {
 		s := newSource(a.graph.Sources[i])
 		s.divide(t.pool, a.p.instances)
 		s.skip(a.p.options.Skip)
+		s.tell(a.p.options.Ask)
 		s.table = state.New(s.spec())
 		t.sources = append(t.sources, s)
 		a.sources[i] = place{task: ti, port: func(int) *edge { return &s.output }}
@@ -252,7 +253,7 @@ func (p *Pipeline) restore() error {
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
 			if from != nil {
-				if err := loadTable(from, "$source/"+s.plan.Name, s.table.Spec(), s.table.Load); err != nil {
+				if err := loadTableSince(from, "$source/"+s.plan.Name, s.table.Spec(), 1, s.table.Load); err != nil {
 					return err
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/state"
 )
@@ -40,7 +41,10 @@ type Options struct {
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
 	Skip []Poison
 	// Slabs is memory that pipelines share; nil: this one keeps its own.
-	Slabs  *pipeline.Slabs
+	Slabs *pipeline.Slabs
+	// Ask is told what a decoder wishes to be asked of a message's sender, and the message's position. A replay tells again. It must not
+	// block. Optional.
+	Ask    func(*plan.Source, *plan.TopicDecoder, pipeline.Position, codec.Wish)
 	Logger *slog.Logger
 
 	fault regionFault // planted by tests
@@ -196,7 +200,7 @@ func (p *Pipeline) NextDeadline() int64 {
 	}
 	for _, d := range all {
 		for _, c := range d.clocks {
-			elapsed = min(elapsed, c.clock.nextIdle(c.idle, c.time, eventTime))
+			elapsed = min(elapsed, c.next(eventTime))
 		}
 	}
 	return elapsed

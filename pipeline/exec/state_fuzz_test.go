@@ -4,17 +4,17 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/pipeline"
-	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/state"
 )
 
 // FuzzSourceState: a source's entry of any bytes is refused or comes out of the next save as it went in, but for flags other than 0 and 1.
 func FuzzSourceState(f *testing.F) {
 	f.Add(make([]byte, sourceStateBytes))
+	f.Add(make([]byte, sourceStateBytes1))
 	f.Add(make([]byte, sourceStateBytesOld))
 	f.Fuzz(func(t *testing.T, val []byte) {
 		load := func(b []byte) (*source, bool) {
-			s := &source{plan: &plan.Source{Name: "s"}}
+			s := newSource(testSource("s"))
 			s.table = state.New(s.spec())
 			if err := s.table.Load(nil, nil, b); err != nil {
 				t.Fatal(err)
@@ -22,7 +22,7 @@ func FuzzSourceState(f *testing.F) {
 			return s, s.restored() == nil
 		}
 		s, ok := load(val)
-		if ok != (len(val) == sourceStateBytes || len(val) == sourceStateBytesOld) {
+		if ok != (len(val) == sourceStateBytes || len(val) == sourceStateBytes1 || len(val) == sourceStateBytesOld) {
 			t.Fatalf("%d bytes are taken: %v", len(val), ok)
 		}
 		if !ok {
@@ -59,7 +59,7 @@ func FuzzLedgerState(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b := ledgerOf(s.out.Counters, m, 0, s.ticked)
+		b := ledgerOf(s.out.Counters, m, true, s.ticked)
 		again, n, err := load(b[:])
 		if err != nil || again.out.Counters != s.out.Counters || n.last != m.last || n.idle != m.idle || again.ticked != s.ticked {
 			t.Fatalf("%x comes back as %x: %v", val, b, err)

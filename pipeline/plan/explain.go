@@ -70,6 +70,13 @@ func explainSource(b *strings.Builder, s *Source) {
 		if s.Time.MaxAheadMs > 0 {
 			fmt.Fprintf(b, ", at most %s ahead", ms(s.Time.MaxAheadMs))
 		}
+		if len(s.Time.By) > 0 {
+			var names []string
+			for _, slot := range s.Time.By {
+				names = append(names, Printable(s.Columns[slot].Name))
+			}
+			fmt.Fprintf(b, ", a watermark for each %s (at most %d)", strings.Join(names, ", "), s.Time.KeysMax)
+		}
 		b.WriteByte('\n')
 		if s.Idle == nil {
 			b.WriteString("          no idle rule: while nothing arrives its time stands still and windows stay open\n")

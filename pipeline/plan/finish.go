@@ -95,9 +95,14 @@ func (o *origin) finish() *Source {
 	}
 	for _, d := range decode {
 		fields, whole := o.decoded(d.As.Value), o.whole
-		s.Decoders = append(s.Decoders, TopicDecoder{
-			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), Ordered: !slices.Contains(unordered, d.As.Value), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
-		})
+		t := TopicDecoder{
+			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
+			Ordered: !slices.Contains(unordered, d.As.Value),
+		}
+		if d.As.Value == DecodeSparkplug && d.Rebirth {
+			t.RebirthEveryMs = max(d.RebirthEveryMs, 1)
+		}
+		s.Decoders = append(s.Decoders, t)
 	}
 	return s
 }
@@ -145,7 +150,10 @@ func decodedValueKind(as string, declared pipeline.Kind) pipeline.Kind {
 
 // params is the canonical form of what a decoder needs besides its name.
 func (d *DecodeSpec) params() string {
-	if d.As.Value != DecodeCSV {
+	switch {
+	case d.As.Value == DecodeSparkplug && d.Rows == RowsMetric:
+		return " rows metric"
+	case d.As.Value != DecodeCSV:
 		return ""
 	}
 	return fmt.Sprintf(" columns %q separator %q", textsOf(d.Columns), d.separator())
@@ -179,6 +187,8 @@ func newDecoder(d *DecodeSpec, fields []codec.Field, whole int) codec.Decoder {
 		return codec.NewBytes(fields, whole, codec.Default())
 	case DecodeCSV:
 		return codec.NewCSV(fields, whole, textsOf(d.Columns), d.separator(), codec.Default())
+	case DecodeSparkplug:
+		return codec.NewSparkplug(fields, whole, d.Rows == RowsMetric, codec.Default())
 	case DecodeInflux:
 		return codec.NewInflux(fields, whole, codec.Default())
 	}

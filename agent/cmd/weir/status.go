@@ -95,7 +95,7 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		}
 	}
 	for _, s := range p.Sources {
-		fmt.Fprintf(t, "  source %s\treceived %d\trows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Rows, s.Tombstones, s.Dead)
+		fmt.Fprintf(t, "  source %s\treceived %d\tsplit %d\trows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Split, s.Rows, s.Tombstones, s.Dead)
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(t, "  step %s\tin %d\tout %d\tlate %d\tdropped %d\tdead %d\n", s.UID, s.In, s.Emitted, s.Late, s.Dropped, s.Dead)
