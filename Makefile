@@ -67,7 +67,7 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 	WEIR_BENCH=1 $(GO) test -count 1 -v -timeout 30m ./tests/bench/...
 
 .PHONY: crash
-crash: deps ## the long torture run: 240,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
+crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
 
 .PHONY: fuzz
