@@ -7,7 +7,7 @@ import (
 
 // Components splits a pipeline that compiles into the parts of its graph that share no step: each has some of the sinks and every step that
 // leads to one of them. A source joins nothing: each part reads the journal for itself. The results of a sink are the same in its part as in
-// the whole. A part is named PIPELINE/SINK after the smallest uid among its sinks, which other parts do not change; parts come in the order of
+// the whole, but for messages that are bad in a field which another part alone uses: each part decodes what it uses. A part is named PIPELINE/SINK after the smallest uid among its sinks, which other parts do not change; parts come in the order of
 // these names. Steps that lead to no sink go with the first part.
 func Components(spec *Spec) (parts []*Spec) {
 	c := &compiler{spec: spec, origins: make([]*origin, len(spec.Sources)), out: map[[2]int]*edge{}}
