@@ -109,7 +109,7 @@ func FlinkNames() string {
 	b.WriteString(`# Flink's names
 
 Settings of a pipeline may be written with Flink's option names, flat, at the level of the pipeline. Both names of one setting
-at once are refused. Values such as ` + "`EXACTLY_ONCE`, `10 s`, `3min`, `fixeddelay`, `hashmap`" + ` are understood.
+at once are refused. Values such as ` + "`EXACTLY_ONCE`, `10 s`, `3min`, `fixeddelay`, `hashmap`, `rocksdb`" + ` are understood.
 
 | Flink | weir | default here |
 |---|---|---|
@@ -135,11 +135,12 @@ What differs, and why:
 - ` + "`execution.checkpointing.num-retained`" + `: Flink's default is 1, here 3: a damaged newest checkpoint must have one to fall back to.
 - ` + "`jobmanager.execution.failover-strategy`" + `: Flink's default is region, here full: a part costs memory and flash like a pipeline. Branches that share a source alone are parts of their own.
 - ` + "`execution.checkpointing.max-concurrent-checkpoints`" + `: 1 is the only value.
-- ` + "`state.backend.type`" + `: hashmap is memory; rocksdb has no counterpart in this release.
+- ` + "`state.backend.type`" + `: hashmap is memory, rocksdb is pebble.
 
 Concepts: key by → ` + "`by`" + `; DataStream union → a step with several inputs; side output of late data → ` + "`STEP.late`" + `; uid → ` + "`uid`" + `;
 WatermarkStrategy.forBoundedOutOfOrderness → ` + "`time.out_of_orderness`" + `; withIdleness → ` + "`idle`" + `; allowedLateness → ` + "`window.allowed_lateness`" + `;
-TumblingEventTimeWindows.of(size, offset) → ` + "`window: {tumbling, offset}`" + `.
+TumblingEventTimeWindows.of(size, offset) → ` + "`window: {tumbling, offset}`" + `. More, and eKuiper's: [steps](operators.md#names-elsewhere),
+[joins](joins.md#names-elsewhere).
 `)
 	return b.String()
 }

@@ -104,9 +104,10 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		fmt.Fprintf(t, "  sink %s\temitted %d\tconfirmed %d\tpending %d\trejected %d\tdropped %d\t%s, %s, %s %s\n",
 			s.UID, s.Emitted, s.Confirmed, s.Pending, s.Rejected, s.Dropped, s.Commit, s.Guarantee, s.State, s.Error)
 	}
-	if p.Balanced {
+	switch {
+	case p.Balanced:
 		fmt.Fprintf(t, "  ledger\tbalanced\n")
-	} else {
+	case p.Imbalance != "": // neither: it has not run since the agent started
 		fmt.Fprintf(t, "  ledger\tNOT balanced: %s\n", p.Imbalance)
 	}
 }
