@@ -52,13 +52,14 @@ func TestPartsGiveTheResultsOfTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		parts, entries := partsOf(t, d.text), withoutRefused(t, d)
-		whole := undisturbed(t, compile(t, d.text), entries)
+		whole, _ := undisturbed(t, compile(t, d.text), entries)
 		if len(parts) > 1 {
 			several++
 		}
 		sinks := 0
 		for _, g := range parts {
-			for uid, got := range undisturbed(t, g, entries) {
+			alone, _ := undisturbed(t, g, entries)
+			for uid, got := range alone {
 				if uid == exec.DeadSink {
 					continue
 				}
