@@ -12,12 +12,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -64,7 +62,7 @@ func New(c Config) (*Sink, error) {
 	s := &Sink{config: c, url: u}
 	dialer, proxy := &net.Dialer{Timeout: c.DialTimeout, KeepAlive: 30 * time.Second}, http.ProxyFromEnvironment
 	if c.DenyPrivate {
-		dialer.Control, proxy = denyPrivate, nil
+		dialer.Control, proxy = uplink.DenyPrivate, nil
 	}
 	s.client = &http.Client{
 		Transport: &http.Transport{
@@ -95,22 +93,6 @@ func New(c Config) (*Sink, error) {
 		}
 	}
 	return s, nil
-}
-
-// ErrPrivate says that a sink's host is on this device or in a private network, and that the settings do not allow that.
-var ErrPrivate = errors.New("host is on a local or private address")
-
-// denyPrivate looks at the address that is really dialled: a name may resolve to anything.
-func denyPrivate(_, address string, _ syscall.RawConn) error {
-	a, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("dial %s: %w", address, err)
-	}
-	ip := a.Addr().Unmap()
-	if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
-		return fmt.Errorf("dial %s: %w", address, ErrPrivate)
-	}
-	return nil
 }
 
 // Guarantee is exactly-once where the other side speaks weir's protocol.
