@@ -153,6 +153,8 @@ func (s *Sink) targetText() string {
 		return "http " + Printable(url)
 	case s.Spec.File != nil:
 		return "file " + Printable(s.Spec.File.Path.Value)
+	case s.Spec.Objects != nil:
+		return s.Spec.Objects.text()
 	}
 	return "nowhere"
 }

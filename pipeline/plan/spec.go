@@ -169,6 +169,7 @@ type SinkSpec struct {
 	OnLimit  string // block, drop_oldest
 	HTTP     *HTTPTarget
 	File     *FileTarget
+	Objects  *ObjectsTarget
 	Flawed   bool // as in StepSpec
 }
 
