@@ -89,11 +89,14 @@ func New(c Config) (*Sink, error) {
 	_, _ = rand.Read(id[:]) // never fails
 	s.writer = hex.EncodeToString(id[:])
 	if c.S3 != nil {
-		s.store, err = newS3(c.S3)
+		s.store, err = openS3(c.S3)
 	} else {
 		s.store = &directory{root: c.Directory}
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Guarantee is exactly once.

@@ -1,3 +1,5 @@
+//go:build !nos3
+
 package objectsink
 
 import (
@@ -22,36 +24,6 @@ import (
 	"github.com/weirstream/weir/uplink"
 )
 
-// S3 names a bucket.
-type S3 struct {
-	Endpoint string // https://host[:port]
-	Region   string
-	Bucket   string
-	Prefix   string // of all names, without a slash at its ends; may be empty
-	// CredentialsFile has the form of ~/.aws/credentials; its section [default] is read, again after a refusal. Empty: anonymous.
-	CredentialsFile string
-	CAFile          string // PEM; empty: the system's
-	DialTimeout     time.Duration
-	DenyPrivate     bool // refuse addresses of this device and of private networks
-}
-
-func (c *S3) validate() error {
-	u, err := url.Parse(c.Endpoint)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "":
-		return fmt.Errorf("object sink endpoint is %q, want https://host or https://host:port", c.Endpoint)
-	case u.User != nil:
-		return errors.New("object sink endpoint holds a password; use credentials_file")
-	case c.Bucket == "":
-		return errors.New("object sink bucket is empty")
-	case strings.HasPrefix(c.Prefix, "/") || strings.HasSuffix(c.Prefix, "/"):
-		return fmt.Errorf("object sink prefix is %q, want it without a slash at its ends", c.Prefix)
-	case c.DialTimeout <= 0:
-		return fmt.Errorf("object sink dial timeout is %s, allowed is more than 0", c.DialTimeout)
-	}
-	return nil
-}
-
 // bucket is a store in S3.
 type bucket struct {
 	config    *S3
@@ -60,6 +32,8 @@ type bucket struct {
 	transport *http.Transport
 	probed    bool
 }
+
+func openS3(c *S3) (store, error) { return newS3(c) }
 
 func newS3(c *S3) (*bucket, error) {
 	u, err := url.Parse(c.Endpoint)
@@ -105,9 +79,6 @@ func (b *bucket) key(name string) string {
 	}
 	return b.config.Prefix + "/" + name
 }
-
-// ErrUnconditional says that the endpoint ignores If-None-Match or If-Match: it would keep duplicates.
-var ErrUnconditional = errors.New("the S3 endpoint ignores conditional puts")
 
 // prepare asks once whether the endpoint honours conditions.
 func (b *bucket) prepare(ctx context.Context, dir string) error {
