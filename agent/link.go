@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/filesink"
 	"github.com/weirstream/weir/uplink/httpsink"
+	"github.com/weirstream/weir/uplink/nats"
 	"github.com/weirstream/weir/uplink/objectsink"
 )
 
@@ -109,6 +110,9 @@ func senderConfig(s *plan.SinkSpec, c *uplink.Config) (err error) {
 	if o := s.Objects; o != nil {
 		batchLimits(c, o.BatchRecords, o.BatchBytes, o.TimeoutNs)
 	}
+	if n := s.NATS; n != nil {
+		batchLimits(c, n.BatchRecords, n.BatchBytes, n.TimeoutNs)
+	}
 	return nil
 }
 
@@ -149,6 +153,8 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 		return filesink.New(filesink.Config{Path: s.Spec.File.File})
 	case s.Spec.Objects != nil:
 		return objectsink.New(a.objectsConfig(s.Spec.Objects))
+	case s.Spec.NATS != nil:
+		return nats.New(a.natsConfig(s.Spec.NATS))
 	}
 	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)
 }

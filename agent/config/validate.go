@@ -180,6 +180,9 @@ func (c *Config) checkSink(s *plan.SinkSpec, files map[string]plan.Text, problem
 	if s.Objects != nil {
 		c.checkObjects(s.Objects, problems)
 	}
+	if s.NATS != nil {
+		c.checkNATS(s.NATS, problems)
+	}
 }
 
 // checkURL checks where a sink sends to. secret is the setting for what must not be in the URL.

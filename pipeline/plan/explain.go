@@ -155,6 +155,8 @@ func (s *Sink) targetText() string {
 		return "file " + Printable(s.Spec.File.Path.Value)
 	case s.Spec.Objects != nil:
 		return s.Spec.Objects.text()
+	case s.Spec.NATS != nil:
+		return s.Spec.NATS.text()
 	}
 	return "nowhere"
 }

@@ -170,6 +170,7 @@ type SinkSpec struct {
 	HTTP     *HTTPTarget
 	File     *FileTarget
 	Objects  *ObjectsTarget
+	NATS     *NATSTarget
 	Flawed   bool // as in StepSpec
 }
 
