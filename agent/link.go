@@ -15,7 +15,6 @@ import (
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/filesink"
 	"github.com/weirstream/weir/uplink/httpsink"
-	"github.com/weirstream/weir/uplink/nats"
 	"github.com/weirstream/weir/uplink/objectsink"
 )
 
@@ -154,7 +153,7 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 	case s.Spec.Objects != nil:
 		return objectsink.New(a.objectsConfig(s.Spec.Objects))
 	case s.Spec.NATS != nil:
-		return nats.New(a.natsConfig(s.Spec.NATS))
+		return a.natsEndpoint(s.Spec.NATS)
 	}
 	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)
 }

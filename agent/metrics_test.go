@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/store/pebblekv"
 )
 
 // testConfig is an agent with one pipeline; its broker and its upstream are not there. The socket's path must stay short.
@@ -67,7 +68,7 @@ func startAgent(t *testing.T, cfg *config.Config) *Agent {
 			t.Errorf("run: %v", err)
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); a.Ready() != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); a.Ready() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(a.Ready())
 		}
@@ -95,7 +96,12 @@ func names(pattern *regexp.Regexp, text []byte) []string {
 
 // TestMetricsAreDocumented: docs/metrics.md lists what the agent writes, and nothing else.
 func TestMetricsAreDocumented(t *testing.T) {
-	a := startAgent(t, testConfig(t, ""))
+	cfg := testConfig(t, "")
+	if !pebblekv.Built {
+		t.Skip("built without Pebble")
+	}
+	cfg.Pipelines[0].State.Backend = config.BackendPebble
+	a := startAgent(t, cfg)
 	var out bytes.Buffer
 	a.WriteMetrics(&out)
 	page, err := os.ReadFile("../docs/metrics.md")
@@ -159,7 +165,7 @@ func TestFileSinkMakesItsDirectory(t *testing.T) {
 	cfg := testConfig(t, "")
 	a := startAgent(t, cfg)
 	file := filepath.Join(cfg.Security.FileRoot.Value, "deep", "down", "copy.jsonl")
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(file); err == nil {
 			return
 		}

@@ -192,5 +192,8 @@ func (b *bucket) explain(verb, name string, err error) error {
 	case r.StatusCode == http.StatusServiceUnavailable || r.StatusCode == http.StatusTooManyRequests:
 		return &uplink.RetryAfter{Wait: time.Second, Err: fmt.Errorf("%s object in bucket %s: %s: %w", verb, b.config.Bucket, r.Code, err)}
 	}
-	return fmt.Errorf("%s object in bucket %s at %s: %s: %w", verb, b.config.Bucket, b.config.Endpoint, r.Code, err)
+	if r.Code != "" {
+		err = fmt.Errorf("%s: %w", r.Code, err)
+	}
+	return fmt.Errorf("%s object in bucket %s at %s: %w", verb, b.config.Bucket, b.config.Endpoint, err)
 }
