@@ -9,6 +9,8 @@ LDFLAGS := -s -w -X github.com/weirstream/weir/agent.version=$(VERSION) -X githu
 PACKAGES := ./...
 # What goes to gateways: HTTP/1.1 is all that sinks speak, and code that is seldom run is not inlined. Together 1.2 MB of the arm64 binary.
 TAGS := nethttpomithttp2
+# The build for small devices, with a limit of its own: no state on flash beyond checkpoints, no S3, no NATS. 15.3 MB with the last two.
+SMALL := nopebble,nos3,nonats
 COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline/plan github.com/weirstream/weir/snapshot github.com/weirstream/weir/uplink/... \
 	github.com/goccy/... github.com/spf13/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/tls crypto/x509/... encoding/json math/big reflect vendor/...
 GCFLAGS := $(foreach p,$(COLD),-gcflags='$(p)=-l')
@@ -30,7 +32,7 @@ build: ## build bin/weir for this machine
 cross: ## build for the gateways (arm64, with and without Pebble; armv7) and show the sizes
 	GOOS=linux GOARCH=arm64 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-arm64 ./agent/cmd/weir
 	GOOS=linux GOARCH=arm GOARM=7 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-armv7 ./agent/cmd/weir
-	GOOS=linux GOARCH=arm64 $(GO) build -tags nopebble,$(TAGS) $(RELEASE) -o bin/weir-linux-arm64-nopebble ./agent/cmd/weir
+	GOOS=linux GOARCH=arm64 $(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o bin/weir-linux-arm64-nopebble ./agent/cmd/weir
 	@ls -l bin | awk '/weir-linux/{printf "  %-32s %.2f MB\n", $$9, $$5/1e6}'
 
 .PHONY: sizes
@@ -56,8 +58,8 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 check: ## format, vet, linter (golangci-lint when installed), import rules
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags nopebble $(PACKAGES)
-	$(GO) build -tags nopebble -o /dev/null ./agent/cmd/weir
+	$(GO) vet -tags $(SMALL) $(PACKAGES)
+	$(GO) build -tags $(SMALL) -o /dev/null ./agent/cmd/weir
 	$(GO) test ./tests/layers
 	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: skipped"; fi
 

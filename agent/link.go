@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/filesink"
 	"github.com/weirstream/weir/uplink/httpsink"
+	"github.com/weirstream/weir/uplink/objectsink"
 )
 
 // link joins a stream of the outbox with its endpoint through a sender.
@@ -103,17 +104,28 @@ func senderConfig(s *plan.SinkSpec, c *uplink.Config) (err error) {
 		return err
 	}
 	if h := s.HTTP; h != nil {
-		if h.BatchRecords > 0 {
-			c.MaxResults = h.BatchRecords
-		}
-		if h.BatchBytes > 0 {
-			c.MaxBytes = int(h.BatchBytes)
-		}
-		if h.TimeoutNs > 0 {
-			c.Timeout = durationNs(h.TimeoutNs)
-		}
+		batchLimits(c, h.BatchRecords, h.BatchBytes, h.TimeoutNs)
+	}
+	if o := s.Objects; o != nil {
+		batchLimits(c, o.BatchRecords, o.BatchBytes, o.TimeoutNs)
+	}
+	if n := s.NATS; n != nil {
+		batchLimits(c, n.BatchRecords, n.BatchBytes, n.TimeoutNs)
 	}
 	return nil
+}
+
+// batchLimits sets what is configured; 0: the default.
+func batchLimits(c *uplink.Config, records int, bytes, timeoutNs int64) {
+	if records > 0 {
+		c.MaxResults = records
+	}
+	if bytes > 0 {
+		c.MaxBytes = int(bytes)
+	}
+	if timeoutNs > 0 {
+		c.Timeout = durationNs(timeoutNs)
+	}
 }
 
 // endpoint makes the far end of a sink as configured. It connects to nothing yet.
@@ -139,6 +151,10 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 			return nil, fmt.Errorf("make directory of sink %s: %w", s.UID, err)
 		}
 		return filesink.New(filesink.Config{Path: s.Spec.File.File})
+	case s.Spec.Objects != nil:
+		return objectsink.New(a.objectsConfig(s.Spec.Objects))
+	case s.Spec.NATS != nil:
+		return a.natsEndpoint(s.Spec.NATS)
 	}
 	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)
 }

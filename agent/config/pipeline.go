@@ -168,6 +168,9 @@ func (p *Pipeline) complete(c *Config) {
 		if s.File != nil {
 			completeFile(s.File, c.Security.FileRoot.Value)
 		}
+		if s.Objects != nil {
+			completeObjects(s.Objects, c.Security.FileRoot.Value)
+		}
 	}
 }
 

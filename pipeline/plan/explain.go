@@ -160,6 +160,10 @@ func (s *Sink) targetText() string {
 		return "http " + Printable(url)
 	case s.Spec.File != nil:
 		return "file " + Printable(s.Spec.File.Path.Value)
+	case s.Spec.Objects != nil:
+		return s.Spec.Objects.text()
+	case s.Spec.NATS != nil:
+		return s.Spec.NATS.text()
 	}
 	return "nowhere"
 }

@@ -187,6 +187,8 @@ type SinkSpec struct {
 	OnLimit  string // block, drop_oldest
 	HTTP     *HTTPTarget
 	File     *FileTarget
+	Objects  *ObjectsTarget
+	NATS     *NATSTarget
 	Flawed   bool // as in StepSpec
 }
 

@@ -11,12 +11,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -92,22 +90,6 @@ func (s *Sink) compressor() (err error) {
 		if err != nil {
 			return fmt.Errorf("make gzip encoder: %w", err)
 		}
-	}
-	return nil
-}
-
-// ErrPrivate says that a sink's host is on this device or in a private network, and that the settings do not allow that.
-var ErrPrivate = errors.New("host is on a local or private address")
-
-// denyPrivate looks at the address that is really dialled: a name may resolve to anything.
-func denyPrivate(_, address string, _ syscall.RawConn) error {
-	a, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("dial %s: %w", address, err)
-	}
-	ip := a.Addr().Unmap()
-	if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
-		return fmt.Errorf("dial %s: %w", address, ErrPrivate)
 	}
 	return nil
 }

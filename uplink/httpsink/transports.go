@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/weirstream/weir/uplink"
 )
 
 const (
@@ -74,7 +76,7 @@ func (t *Transports) release(key transportKey, s *sharedTransport) {
 func newTransport(c *Config, tlsConfig *tls.Config) *http.Transport {
 	dialer, proxy := &net.Dialer{Timeout: c.DialTimeout, KeepAlive: 30 * time.Second}, http.ProxyFromEnvironment
 	if c.DenyPrivate {
-		dialer.Control, proxy = denyPrivate, nil
+		dialer.Control, proxy = uplink.DenyPrivate, nil
 	}
 	return &http.Transport{
 		Proxy:               proxy,
