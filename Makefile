@@ -13,7 +13,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, e2fsprogs
+deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs
 	@tests/deps.sh
 
 .PHONY: build

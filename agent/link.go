@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/filesink"
 	"github.com/weirstream/weir/uplink/httpsink"
+	"github.com/weirstream/weir/uplink/postgres"
 )
 
 // link joins a stream of the outbox with its endpoint through a sender.
@@ -102,18 +103,26 @@ func senderConfig(s *plan.SinkSpec, c *uplink.Config) (err error) {
 	if c.Priority, err = uplink.ParsePriority(s.Priority); err != nil {
 		return err
 	}
-	if h := s.HTTP; h != nil {
-		if h.BatchRecords > 0 {
-			c.MaxResults = h.BatchRecords
-		}
-		if h.BatchBytes > 0 {
-			c.MaxBytes = int(h.BatchBytes)
-		}
-		if h.TimeoutNs > 0 {
-			c.Timeout = durationNs(h.TimeoutNs)
-		}
+	switch {
+	case s.HTTP != nil:
+		batchConfig(c, s.HTTP.BatchRecords, s.HTTP.BatchBytes, s.HTTP.TimeoutNs)
+	case s.Postgres != nil:
+		batchConfig(c, s.Postgres.BatchRecords, s.Postgres.BatchBytes, s.Postgres.TimeoutNs)
 	}
 	return nil
+}
+
+// batchConfig takes over what was set.
+func batchConfig(c *uplink.Config, records int, bytes, timeoutNs int64) {
+	if records > 0 {
+		c.MaxResults = records
+	}
+	if bytes > 0 {
+		c.MaxBytes = int(bytes)
+	}
+	if timeoutNs > 0 {
+		c.Timeout = durationNs(timeoutNs)
+	}
 }
 
 // endpoint makes the far end of a sink as configured. It connects to nothing yet.
@@ -132,6 +141,8 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 			c.Headers[header.Name.Value] = header.Expr.Value
 		}
 		return httpsink.New(c)
+	case s.Spec.Postgres != nil:
+		return a.postgres(s)
 	case s.Spec.File != nil:
 		// Below security.file_root, which config has checked.
 		if err := disk.OS.MkdirAll(filepath.Dir(s.Spec.File.File)); err != nil {
@@ -140,6 +151,19 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 		return filesink.New(filesink.Config{Path: s.Spec.File.File})
 	}
 	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)
+}
+
+func (a *attempt) postgres(s *plan.Sink) (uplink.Endpoint, error) {
+	p := s.Spec.Postgres
+	c := postgres.Config{DSNFile: p.DSNFile, Schema: p.Schema.Value, Table: p.Table.Value, Create: p.Create, Board: a.agent.gateway(),
+		AllowPlaintext: a.agent.config.Security.AllowPlaintext}
+	for _, k := range p.Upsert {
+		c.Upsert = append(c.Upsert, k.Value)
+	}
+	for _, col := range s.Table {
+		c.Columns = append(c.Columns, postgres.Column(col))
+	}
+	return postgres.New(c)
 }
 
 // ledger is the sink's line of the ledger.

@@ -168,6 +168,7 @@ type SinkSpec struct {
 	TTLNs    int64  // of unsent results; 0: never
 	OnLimit  string // block, drop_oldest
 	HTTP     *HTTPTarget
+	Postgres *PostgresTarget
 	File     *FileTarget
 	Flawed   bool // as in StepSpec
 }

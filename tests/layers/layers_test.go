@@ -42,6 +42,7 @@ var forbidden = []struct {
 var importers = map[string][]string{
 	"go.etcd.io/bbolt":                    {"store/boltkv", "uplink/receiver"},
 	"github.com/cockroachdb/pebble":       {"store/pebblekv"},
+	"github.com/jackc/pgx":                {"uplink/postgres", "tests"},
 	"github.com/eclipse/paho.mqtt.golang": {"pipeline/mqtt", "uplink/mqttsink", "tests"},
 }
 
