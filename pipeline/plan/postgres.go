@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/suggest"
@@ -85,8 +86,8 @@ func (c *compiler) tableNames(s *SinkSpec, out []TableColumn) {
 	for _, col := range out {
 		names = append(names, col.Name)
 		perRow = perRow || col.From != "$stream" && col.From != "$gateway" && col.From != "$generation"
-		if col.Name == "" || len(col.Name) > columnBytesMax {
-			c.problems.Add(t.Pos, "", "1 to 63 bytes", "sink %s: the column name %q is no name in PostgreSQL", s.UID, col.Name)
+		if col.Name == "" || len(col.Name) > columnBytesMax || strings.ContainsFunc(col.Name, unicode.IsControl) {
+			c.problems.Add(t.Pos, "", "1 to 63 bytes, without control characters", "sink %s: the column name %q is no name in PostgreSQL", s.UID, col.Name)
 		}
 		if t.Create && col.Kind == pipeline.Null {
 			c.warnings.Add(t.Pos, "", "declare it in fields, or cast it", "sink %s: the type of %s is not known, so the column would be made as jsonb", s.UID, col.From)

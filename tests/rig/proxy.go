@@ -3,9 +3,11 @@ package rig
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Proxy forwards TCP connections and can break them. One goroutine accepts, two serve each connection; Close waits for all.
@@ -25,6 +27,7 @@ type Proxy struct {
 
 // gate breaks one direction.
 type gate struct {
+	slow atomic.Pointer[slowness]
 	cut  atomic.Int64 // bytes that still pass, plus one; 0: no limit
 	mute atomic.Bool  // what comes is thrown away
 }
@@ -46,6 +49,27 @@ func (g *gate) take(n int) (pass int, broken bool) {
 			}
 		}
 	}
+}
+
+// slowness is that of one direction.
+type slowness struct {
+	bytesPerSecond int
+	delay          time.Duration
+	resets         float64 // share of chunks at which the connection is reset
+}
+
+// pass waits as long as n bytes take, and tells whether the connection is to be broken.
+func (s *slowness) pass(n int) (broken bool) {
+	time.Sleep(s.delay + time.Duration(n)*time.Second/time.Duration(s.bytesPerSecond))
+	return rand.Float64() < s.resets
+}
+
+// Slow makes both directions as slow as a radio link: each chunk (up to 32 KiB) takes the delay and the time that its bytes need, and
+// that share of chunks is lost with their connection.
+func (p *Proxy) Slow(bytesPerSecond int, delay time.Duration, resets float64) {
+	s := &slowness{bytesPerSecond, delay, resets}
+	p.requests.slow.Store(s)
+	p.answers.slow.Store(s)
 }
 
 // CutRequest lets n bytes more pass from clients to the server; at the next one it resets that connection.
@@ -114,6 +138,9 @@ func (p *Proxy) forward(pair *proxyPair, from, to net.Conn, g *gate, passed *ato
 	for { // an error ends the pair, which is all there is to do
 		n, err := from.Read(buf)
 		pass, broken := g.take(n)
+		if s := g.slow.Load(); s != nil && n > 0 && s.pass(n) {
+			pass, broken = 0, true
+		}
 		if pass > 0 && !g.mute.Load() {
 			passed.Add(int64(pass))
 			if _, werr := to.Write(buf[:pass]); werr != nil {

@@ -116,7 +116,7 @@ func TestWrongCredentialsAndRights(t *testing.T) {
 	mustOpen(t, e) // makes weir's tables
 	_ = e.Close()
 	user := "user_" + f.config.Schema
-	sql(t, fmt.Sprintf("CREATE ROLE %[1]s LOGIN PASSWORD 'sesame'; GRANT USAGE ON SCHEMA %[2]s TO %[1]s; GRANT SELECT, INSERT, UPDATE ON %[2]s.weir_progress, %[2]s.weir_gaps TO %[1]s",
+	sql(t, fmt.Sprintf("CREATE ROLE %[1]s LOGIN PASSWORD 'sesame'; GRANT USAGE ON SCHEMA %[2]s TO %[1]s; GRANT SELECT, INSERT, UPDATE ON %[2]s.weir_progress TO %[1]s; GRANT INSERT ON %[2]s.weir_gaps TO %[1]s",
 		user, f.config.Schema))
 	f.config.DSNFile = writeDSN(t, strings.Replace(server.DSN(server.Addr), "weir:"+rig.PostgresPassword, user+":sesame", 1))
 	if text := f.openError(t); !strings.Contains(text, "may not INSERT table") {

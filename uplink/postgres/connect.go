@@ -36,17 +36,6 @@ func (s *Sink) connect(ctx context.Context) error {
 		return s.refusal(fmt.Errorf("connect to postgres: %w", err))
 	}
 	s.conn = conn
-	// A server whose default is off answers before the commit is durable. A statement that nobody waits for any more gives up.
-	sql := "SELECT set_config('client_min_messages', 'error', false), set_config('synchronous_commit', " +
-		"CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)"
-	if deadline, ok := ctx.Deadline(); ok {
-		sql += fmt.Sprintf(", set_config('statement_timeout', '%d', false)", max(time.Until(deadline), time.Second).Milliseconds())
-	}
-	if err := s.conn.ExecParams(ctx, sql, nil, nil, nil, nil).Read().Err; err != nil {
-		err = s.refusal(fmt.Errorf("prepare the connection to postgres: %w", err))
-		s.drop()
-		return err
-	}
 	return nil
 }
 

@@ -41,15 +41,18 @@ func jsonRows(first, last int) (all []string) {
 }
 
 // sender runs a sender of a queue until the test ends or stop is called; batches are small, waits short.
-func sender(t testing.TB, q *uplinktest.Queue, e uplink.Endpoint, inc uplink.Incarnation, timeout time.Duration) (s *uplink.Sender, stop func() error) {
+func sender(t testing.TB, q *uplinktest.Queue, e uplink.Endpoint, inc uplink.Incarnation, timeout time.Duration, size ...int) (s *uplink.Sender, stop func() error) {
 	t.Helper()
-	return senderTo(t, q, e, inc, timeout, nil)
+	return senderTo(t, q, e, inc, timeout, nil, size...)
 }
 
-func senderTo(t testing.TB, q *uplinktest.Queue, e uplink.Endpoint, inc uplink.Incarnation, timeout time.Duration, log *slog.Logger) (s *uplink.Sender, stop func() error) {
+func senderTo(t testing.TB, q *uplinktest.Queue, e uplink.Endpoint, inc uplink.Incarnation, timeout time.Duration, log *slog.Logger, size ...int) (s *uplink.Sender, stop func() error) {
 	t.Helper()
 	c := uplink.Default()
 	c.MaxResults, c.Timeout, c.Backoff = 7, timeout, uplink.Backoff{Min: time.Millisecond, Max: 20 * time.Millisecond}
+	if len(size) > 0 {
+		c.MaxResults = size[0]
+	}
 	s, err := uplink.NewSender(uplink.SenderOptions{Config: c, Stream: uplinktest.Stream(), Generation: 1, Incarnation: inc, Queue: q, Endpoint: e, Logger: log,
 		DeadLetter: func(context.Context, *uplink.DeadLetter) error { return nil }})
 	if err != nil {
@@ -153,6 +156,29 @@ func TestAnswersLostForLong(t *testing.T) {
 	f.exact(t, 60)
 	if s.Metrics().KnownUpstream.Load() == 0 {
 		t.Error("the batch whose answer was lost was not found upstream")
+	}
+}
+
+// TestSlowLinkWithResets: 64 kbit/s, 2 s there and back and 5 % resets, twenty times as fast. The rate holds: what goes over the line
+// is the rows and little else, though a reset costs a connection and a batch that was under way.
+func TestSlowLinkWithResets(t *testing.T) {
+	f := newFar(t)
+	p := f.line(t)
+	const faster = 20
+	p.Slow(64_000/8*faster, time.Second/faster, 0.05)
+	q := uplinktest.NewQueue(1, 0)
+	const n = 6000
+	q.Add(jsonRows(1, n)...)
+	s, _ := sender(t, q, f.sink(t, "a"), one, time.Minute, 500)
+	start := time.Now()
+	confirmed(t, q, s, n)
+	took := time.Since(start)
+	f.exact(t, n)
+	up, _ := p.Passed()
+	t.Logf("%d results in %s: %.1f bytes up per result, %d opened, %d known upstream when opened; the line's bandwidth was used to %.0f %%", n, took.Round(time.Millisecond),
+		float64(up)/n, s.Metrics().Opened.Load(), s.Metrics().KnownUpstream.Load(), 100*float64(up)/(64_000/8*faster*took.Seconds()))
+	if perRow := float64(len(jsonRow(n))); float64(up)/n > 6*perRow {
+		t.Errorf("%.1f bytes up per result of %.0f bytes: resets make it send again and again", float64(up)/n, perRow)
 	}
 }
 

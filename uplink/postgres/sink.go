@@ -90,7 +90,7 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 		}
 		if verdict == admitted {
 			ans, moved, err := s.write(ctx, b, held)
-			if err != nil || moved || len(ans.Rejected) > 0 {
+			if err != nil || moved || len(ans.Rejected) > 0 && seen { // nothing is rejected that may be held already
 				return ans, s.refusal(err)
 			}
 		}

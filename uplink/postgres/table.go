@@ -46,32 +46,28 @@ type table struct {
 	gapFirst, gapLast, gapReason array
 }
 
-// prepare makes what is missing where that is allowed, checks the table against the plan and prepares the statement.
+// prepare makes what is missing where that is allowed, checks the table against the plan and prepares the statement. On a line with
+// seconds of latency round trips count: it takes two, three where something is made.
 func (s *Sink) prepare(ctx context.Context) (*table, error) {
-	if err := s.create(ctx); err != nil {
-		return nil, err
-	}
-	for _, own := range []string{progressTable, gapsTable} {
-		if err := s.allowed(ctx, own, "INSERT", "SELECT", "UPDATE"); err != nil {
-			return nil, err
-		}
-	}
-	rights := []string{"INSERT"}
-	if len(s.config.Upsert) > 0 {
-		rights = append(rights, "SELECT", "UPDATE")
-	}
-	if err := s.allowed(ctx, s.config.Table, rights...); err != nil {
-		return nil, err
-	}
-	found, err := s.columns(ctx)
+	seen, err := s.inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t, problems := match(&s.config, found)
-	if len(s.config.Upsert) > 0 && len(problems) == 0 {
-		if err := s.uniqueKey(ctx); err != nil {
+	if missing := seen.missing(&s.config); s.config.Create && len(missing) > 0 {
+		if err := s.conn.Exec(ctx, strings.Join(missing, ";\n")).Close(); err != nil {
+			return nil, fmt.Errorf("create tables in schema %s: %w", s.config.Schema, err)
+		}
+		if seen, err = s.inspect(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := seen.usable(&s.config); err != nil {
+		return nil, err
+	}
+	t, problems := match(&s.config, seen.columns)
+	if len(problems) == 0 && !seen.hasKey(s.config.Upsert) {
+		problems = append(problems, fmt.Sprintf("it has no unique index on (%s), which upsert needs: CREATE UNIQUE INDEX ON %s (%s)",
+			strings.Join(s.config.Upsert, ", "), qualified(s.config.Schema, s.config.Table), quoted(s.config.Upsert)))
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("table %s.%s does not fit: %s", s.config.Schema, s.config.Table, strings.Join(problems, "; "))
@@ -88,69 +84,6 @@ func (s *Sink) prepare(ctx context.Context) (*table, error) {
 		return nil, fmt.Errorf("prepare statement: %w", err)
 	}
 	return t, nil
-}
-
-// create makes what is missing. An object that is there is left as it is.
-func (s *Sink) create(ctx context.Context) error {
-	if !s.config.Create {
-		return nil
-	}
-	all := createSQL(&s.config)
-	for _, name := range []string{progressTable, gapsTable, s.config.Table} {
-		rows, err := s.query(ctx, "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2",
-			s.config.Schema, name)
-		if err != nil {
-			return err
-		}
-		if len(rows) > 0 {
-			continue
-		}
-		if _, err := s.query(ctx, all[name]); err != nil {
-			return fmt.Errorf("create table %s.%s: %w", s.config.Schema, name, err)
-		}
-	}
-	return nil
-}
-
-// allowed checks that a table is there and that the user may write it.
-func (s *Sink) allowed(ctx context.Context, name string, rights ...string) error {
-	rows, err := s.query(ctx, `SELECT c.relkind, array_to_string(ARRAY(SELECT r FROM unnest(string_to_array($3, ',')) r WHERE NOT has_table_privilege(c.oid, r)), ', '), current_user
-FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2`, s.config.Schema, name, strings.Join(rights, ","))
-	switch {
-	case err != nil:
-		return err
-	case len(rows) == 0 && (name == progressTable || name == gapsTable):
-		return fmt.Errorf("table %s.%s is missing: set create: true, or make it with %s", s.config.Schema, name, createSQL(&s.config)[name])
-	case len(rows) == 0:
-		return fmt.Errorf("table %s.%s is missing: make it, or set create: true", s.config.Schema, name)
-	}
-	if kind := string(rows[0][0]); kind != "r" && kind != "p" {
-		return fmt.Errorf("%s.%s is no table (relkind %s)", s.config.Schema, name, kind)
-	}
-	if lacks := string(rows[0][1]); lacks != "" {
-		return fmt.Errorf("user %s may not %s table %s.%s: GRANT it", rows[0][2], lacks, s.config.Schema, name)
-	}
-	return nil
-}
-
-// foundColumn is a column as the server has it.
-type foundColumn struct {
-	name, base, schema, category, shown string
-	needed, generated                   bool
-}
-
-func (s *Sink) columns(ctx context.Context) (list []foundColumn, err error) {
-	rows, err := s.query(ctx, `SELECT a.attname, b.typname, bn.nspname, b.typcategory, format_type(a.atttypid, a.atttypmod),
- a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a'
-FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-JOIN pg_catalog.pg_type t ON t.oid = a.atttypid JOIN pg_catalog.pg_type b ON b.oid = COALESCE(NULLIF(t.typbasetype, 0), t.oid)
-JOIN pg_catalog.pg_namespace bn ON bn.oid = b.typnamespace
-WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, s.config.Schema, s.config.Table)
-	for _, r := range rows {
-		list = append(list, foundColumn{name: string(r[0]), base: string(r[1]), schema: string(r[2]), category: string(r[3]), shown: string(r[4]),
-			needed: string(r[5]) == "t", generated: string(r[6]) == "t"})
-	}
-	return list, err
 }
 
 // match finds the table's column for each of the plan, and says what does not fit.
@@ -191,36 +124,6 @@ func match(c *Config, found []foundColumn) (t *table, problems []string) {
 		}
 	}
 	return t, problems
-}
-
-// uniqueKey checks that ON CONFLICT has an index to go by.
-func (s *Sink) uniqueKey(ctx context.Context) error {
-	rows, err := s.query(ctx, `SELECT array_to_string(ARRAY(SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) ORDER BY 1), E'\n')
-FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = $1 AND c.relname = $2 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL`, s.config.Schema, s.config.Table)
-	if err != nil {
-		return err
-	}
-	key := slices.Clone(s.config.Upsert)
-	slices.Sort(key)
-	for _, r := range rows {
-		have := strings.Split(string(r[0]), "\n")
-		slices.Sort(have)
-		if slices.Equal(have, key) {
-			return nil
-		}
-	}
-	return fmt.Errorf("table %s.%s has no unique index on (%s), which upsert needs: CREATE UNIQUE INDEX ON %s (%s)", s.config.Schema, s.config.Table,
-		strings.Join(s.config.Upsert, ", "), qualified(s.config.Schema, s.config.Table), quoted(s.config.Upsert))
-}
-
-func (s *Sink) query(ctx context.Context, sql string, params ...string) ([][][]byte, error) {
-	p := make([][]byte, len(params))
-	for i := range params {
-		p[i] = []byte(params[i])
-	}
-	res := s.conn.ExecParams(ctx, sql, p, nil, nil, nil).Read()
-	return res.Rows, res.Err
 }
 
 // fill puts what lies behind held into the arrays. Records that no column can take are named; nothing is sent then.
