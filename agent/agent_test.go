@@ -20,6 +20,7 @@ import (
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
+	"github.com/weirstream/weir/store/pebblekv"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/receiver"
 	"github.com/weirstream/weir/uplink/wire"
@@ -201,9 +202,15 @@ func (b *bench) wantIDs(name string, want ...[2]int) {
 }
 
 func TestAgentStopsAndGoesOn(t *testing.T) {
-	for _, store := range []string{"log", "bbolt"} {
-		t.Run(store, func(t *testing.T) {
-			b := newBench(t, pipelineNamed("p", store))
+	large := strings.Replace(pipelineNamed("p", "pebble"), "    steps:", "    state: {backend: pebble, memory: 4MiB}\n    steps:", 1)
+	pipelines := map[string]string{"log": pipelineNamed("p", "log"), "bbolt": pipelineNamed("p", "bbolt")}
+	if pebblekv.Built {
+		pipelines["pebble"] = large
+		pipelines["log-of-pebble"] = strings.Replace(large, "store: pebble", "store: log", 1)
+	}
+	for name, text := range pipelines {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, text)
 			b.start()
 			b.put(1, 500)
 			b.await("delivery", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 500 })

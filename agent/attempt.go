@@ -19,6 +19,7 @@ import (
 	"github.com/weirstream/weir/store/deadletter"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
+	"github.com/weirstream/weir/store/pebblekv"
 )
 
 // attempt is one run of a pipeline from restore to failure or stop: the parts joined together. Everything is opened
@@ -32,6 +33,7 @@ type attempt struct {
 	outbox      *outbox.Outbox
 	store       snapshot.Store
 	dead        *deadletter.Store
+	state       *pebblekv.DB // nil: the backend is memory
 	engine      *exec.Pipeline
 	coordinator *snapshot.Coordinator
 	links       []*link
@@ -192,8 +194,12 @@ func (a *attempt) startPosition() pipeline.Position {
 }
 
 func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
+	tables, err := a.openState(filepath.Join(a.agent.pipelinesDir(), a.id.String()))
+	if err != nil {
+		return nil, err
+	}
 	return exec.New(exec.Options{
-		Graph: a.graph, Restore: source, Start: start, Generation: a.generation,
+		Graph: a.graph, Tables: tables, Restore: source, Start: start, Generation: a.generation,
 		Read: func(after pipeline.Position) (pipeline.BlockReader, error) {
 			if a.spec.AtLeastOnce { // sealer keeps checkpoints behind the sync
 				return a.agent.journal.EagerReader(after + 1)
@@ -280,6 +286,9 @@ func (a *attempt) close() {
 	}
 	if a.store != nil {
 		a.tell("close checkpoint store", a.store.Close())
+	}
+	if a.state != nil { // nobody reads a snapshot of it any more
+		a.tell("close state", a.state.Close())
 	}
 	if a.outbox != nil {
 		a.tell("close outbox", a.outbox.Close())

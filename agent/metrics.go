@@ -42,6 +42,11 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 		metrics.WriteGaugeFloat64(w, "weir_checkpoint_duration_seconds"+l, p.Checkpoint.DurationMs/1e3)
 		metrics.WriteCounterUint64(w, "weir_checkpoint_completed_total"+l, p.Checkpoint.Completed)
 		metrics.WriteCounterUint64(w, "weir_checkpoint_failed_total"+l, p.Checkpoint.Failed)
+		if p.Large != nil {
+			metrics.WriteGaugeUint64(w, "weir_state_disk_bytes"+l, p.Large.Disk)
+			metrics.WriteCounterUint64(w, "weir_state_written_bytes_total"+l, p.Large.Written)
+			metrics.WriteGaugeUint64(w, "weir_state_memory_bytes"+l, p.Large.Memory)
+		}
 		for _, x := range p.Sources {
 			l := fmt.Sprintf("{pipeline=%q,source=%q}", p.Name, x.Name)
 			counters(w, "weir_source", l, "received", x.Received, "rows", x.Rows, "tombstones", x.Tombstones, "dead", x.Dead, "stubs", x.Stubs)

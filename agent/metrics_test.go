@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/store/pebblekv"
 )
 
 // testConfig is an agent with one pipeline; its broker and its upstream are not there. The socket's path must stay short.
@@ -95,7 +96,12 @@ func names(pattern *regexp.Regexp, text []byte) []string {
 
 // TestMetricsAreDocumented: docs/metrics.md lists what the agent writes, and nothing else.
 func TestMetricsAreDocumented(t *testing.T) {
-	a := startAgent(t, testConfig(t, ""))
+	cfg := testConfig(t, "")
+	if !pebblekv.Built {
+		t.Skip("built without Pebble")
+	}
+	cfg.Pipelines[0].State.Backend = config.BackendPebble
+	a := startAgent(t, cfg)
 	var out bytes.Buffer
 	a.WriteMetrics(&out)
 	page, err := os.ReadFile("../docs/metrics.md")

@@ -79,6 +79,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 		ID: m.LastID, Position: uint64(m.LastPosition), AgeSeconds: m.LastGoodAge(time.Now()).Seconds(), Bytes: int64(m.LastBytes),
 		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow),
 	}
+	p.Large = a.stateStatus()
 	for _, t := range a.engine.Status() {
 		task := api.TaskStatus{Name: t.Name, Position: uint64(t.Handled)}
 		for _, r := range t.Regions {

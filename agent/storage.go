@@ -55,7 +55,11 @@ func openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir
 		}
 		return s, nil
 	}
-	s, err := snapshot.OpenLog(ctx, snapshot.LogOptions{
+	open := snapshot.OpenLog
+	if spec.Checkpoint.Store == config.StorePebble {
+		open = snapshot.OpenPebble
+	}
+	s, err := open(ctx, snapshot.LogOptions{
 		FS: disk.OS, Dir: filepath.Join(dir, "checkpoints"), Pipeline: id, Catalog: filepath.Join(dir, "catalog.db"), Logger: log,
 	})
 	if err != nil {

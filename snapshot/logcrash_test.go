@@ -13,6 +13,7 @@ import (
 // logCrash judges the images of a crash at every operation of a story, while it is told.
 type logCrash struct {
 	t        *testing.T
+	open     func(*disktest.Mem) (*LogStore, error)
 	mem      *disktest.Mem
 	y        *story
 	stop     int // so many failures end it; 1: a planted fault, every operation is judged
@@ -38,7 +39,7 @@ func (c *logCrash) op(op string) {
 		if len(c.failures) >= c.stop {
 			return
 		}
-		s, err := openTestLog(image, "ck", testLogSegment)
+		s, err := c.open(image)
 		if err == nil {
 			err = c.y.judge(s, n)
 			_ = s.Close()
@@ -52,13 +53,18 @@ func (c *logCrash) op(op string) {
 // runLogStory tells the story on a crash file system.
 func runLogStory(t *testing.T, seed uint64, bugs faults, store storeFaults, stop int) (states int, failures []error) {
 	t.Helper()
+	return runStory(t, seed, bugs, store, stop, func(m *disktest.Mem) (*LogStore, error) { return openTestLog(m, "ck", testLogSegment) })
+}
+
+func runStory(t *testing.T, seed uint64, bugs faults, store storeFaults, stop int, open func(*disktest.Mem) (*LogStore, error)) (states int, failures []error) {
+	t.Helper()
 	mem := disktest.NewMem()
-	s, err := openTestLog(mem, "ck", testLogSegment)
+	s, err := open(mem)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.bugs = store
-	c := &logCrash{t: t, mem: mem, stop: stop, crasher: disktest.Crasher{Seed: 7, PerCall: 250}}
+	c := &logCrash{t: t, open: open, mem: mem, stop: stop, crasher: disktest.Crasher{Seed: 7, PerCall: 250}}
 	c.y = &story{seed: seed, ops: func() int { return 0 }}
 	mem.OnOp(c.op)
 	err = c.y.tell(t, smallStore{s}, bugs)

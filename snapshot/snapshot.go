@@ -6,7 +6,7 @@
 // checkpoint is retained. Nothing damaged is ever deleted or trusted: it is set aside, and an older checkpoint is restored.
 //
 // One Coordinator per pipeline drives barriers through the engine and owns the commit order (DESIGN.md). A Store keeps
-// the bytes: LogStore in a recycled log and base files, BoltStore in one bbolt file (FORMAT.md). Restore finds the newest
+// the bytes: LogStore in a recycled log (or, OpenPebble, in a Pebble directory) and base files, BoltStore in one bbolt file (FORMAT.md). Restore finds the newest
 // valid checkpoint. The package knows neither the engine nor the outbox nor the journal; it declares what it needs of each.
 package snapshot
 

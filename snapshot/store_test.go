@@ -17,6 +17,7 @@ import (
 	"github.com/weirstream/weir/pipeline/state"
 	"github.com/weirstream/weir/store/boltkv"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/pebblekv"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -29,7 +30,7 @@ type storeKind struct {
 
 func storeKinds() []storeKind {
 	logs := map[string]*memLog{}
-	return []storeKind{
+	kinds := []storeKind{
 		{"bolt", func(t testing.TB, dir string) Store {
 			s, err := OpenBolt(BoltOptions{Path: filepath.Join(dir, "checkpoints.bolt"), Pipeline: testPipeline, Bolt: boltkv.Options{NoSync: true}})
 			if err != nil {
@@ -51,6 +52,16 @@ func storeKinds() []storeKind {
 			return openMemStore(t, dir, logs[dir])
 		}},
 	}
+	if pebblekv.Built {
+		kinds = append(kinds, storeKind{"pebble", func(t testing.TB, dir string) Store {
+			s, err := OpenPebble(context.Background(), LogOptions{FS: disk.OS, Dir: dir, Pipeline: testPipeline, Logger: discard()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}})
+	}
+	return kinds
 }
 
 // smallRuns makes sorter buffers tiny, so that little data gives many chunks and runs.

@@ -60,6 +60,7 @@ type PipelineStatus struct {
 	LagBytes   int64            `json:"lag_bytes"`           // journal bytes of these, estimated by their share
 	LagLimit   int64            `json:"lag_limit,omitempty"` // lag_limit of the config; 0: none
 	Checkpoint CheckpointStatus `json:"checkpoint"`
+	Large      *StateStatus     `json:"large_state,omitempty"` // with the backend pebble
 	Tasks      []TaskStatus     `json:"tasks"`
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`
@@ -82,6 +83,13 @@ type CheckpointStatus struct {
 	Failed     uint64  `json:"failed_total"`
 	InARow     uint64  `json:"failed_in_a_row"`
 	LastError  string  `json:"last_error,omitempty"`
+}
+
+// StateStatus is what the backend pebble holds, in bytes.
+type StateStatus struct {
+	Disk    uint64 `json:"disk_bytes"`
+	Written uint64 `json:"written_bytes_total"` // to the page cache: what is removed soon never reaches the flash
+	Memory  uint64 `json:"memory_bytes"`        // memtables and block cache
 }
 
 // TaskStatus is how far a task of a pipeline is, and what of it runs in instances.

@@ -23,15 +23,8 @@ type Checkpoint struct {
 	Retained          int
 	Mode              string // exactly-once, at-least-once
 	Dir               string // "": in state_dir
-	Store             string // log, bbolt
+	Store             string // log, bbolt, pebble
 	RebaseRatio       float64
-}
-
-// State are a pipeline's defaults for the state of its steps.
-type State struct {
-	Backend string        // memory
-	TTL     time.Duration // 0: never
-	MaxKeys int           // per step; 0: no limit
 }
 
 // Restart is Flink's restart strategy. Only the parameters of Strategy mean something.
@@ -79,19 +72,10 @@ var checkpointObject = &object[Checkpoint]{what: "checkpoint", unknown: notYet(c
 		"at-least-once: results leave at once, without waiting for the journal; they may repeat after a crash.", byDefault("exactly-once"), flink("execution.checkpointing.mode")),
 	set("dir", stringKind{pathKind}, func(c *Checkpoint) *string { return &c.Dir },
 		"Directory of the checkpoints. Left out: in state_dir.", flink("execution.checkpointing.dir"), flink("state.checkpoints.dir")),
-	set("store", choiceKind{words: []string{"log", "bbolt"}}, func(c *Checkpoint) *string { return &c.Store },
-		"log: frames in recycled segments, least flash wear. bbolt: one file that standard tools open, for small state.", byDefault("log")),
+	set("store", choiceKind{words: []string{"log", "bbolt", StorePebble}}, func(c *Checkpoint) *string { return &c.Store },
+		"log: frames in recycled segments, least flash wear. bbolt: one file that standard tools open, for small state. pebble: a Pebble directory, with the backend pebble only.", byDefault("log")),
 	set("rebase_ratio", floatKind{1, 100}, func(c *Checkpoint) *float64 { return &c.RebaseRatio },
 		"When the deltas exceed so many times the base, a new base is made.", byDefault("2")),
-}}
-
-var stateObject = &object[State]{what: "state", list: []*setting{
-	set("backend", choiceKind{words: []string{"memory"}, means: map[string]string{"hashmap": "memory"}}, func(s *State) *string { return &s.Backend },
-		"Where the state is while the pipeline runs.", byDefault("memory"), flink("state.backend.type")),
-	set("ttl", durationKind{never: "never"}, func(s *State) *time.Duration { return &s.TTL },
-		"State of a key that was not written for so long is dropped.", byDefault("never"), flink("table.exec.state.ttl")),
-	set("max_keys", intKind{0, math.MaxInt32}, func(s *State) *int { return &s.MaxKeys },
-		"Most keys per step; rows of further keys become dead letters. 0: no limit.", byDefault("1000000")),
 }}
 
 var restartObject = &object[Restart]{what: "restart", list: []*setting{
@@ -148,7 +132,7 @@ func checkRestart(r *reader, n *node, v *Restart) {
 	}
 }
 
-var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, unknown: notYet(pipelineNotYet), list: []*setting{
+var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, unknown: notYet(pipelineNotYet), check: checkStores, list: []*setting{
 	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
 		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
 	set("parallelism", parallelismKind{}, func(p *Pipeline) *int { return &p.Parallelism },

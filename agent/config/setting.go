@@ -42,21 +42,44 @@ type setting struct {
 	absent   func(object any)
 }
 
-// set defines a setting of T whose value is a V.
+// set defines a setting of T whose value is a V. All that is made for each pair of types is here: the rest works on values of any type, or the
+// binary would hold it once per setting.
 func set[T, V any, K kind[V]](key string, k K, at func(*T) *V, doc string, options ...option) *setting {
+	return newSetting(key, untyped[V]{k}, func(object any) any { return at(object.(*T)) }, doc, options)
+}
+
+// anyKind is a kind whose value is behind a pointer of a type that only it knows.
+type anyKind interface {
+	readAny(r *reader, n *node, into any)
+	absentAny(into any)
+	schema() map[string]any
+	label() string
+	parent() (parent, bool)
+}
+
+type untyped[V any] struct{ kind[V] }
+
+func (u untyped[V]) readAny(r *reader, n *node, into any) { u.kind.read(r, n, into.(*V)) }
+func (u untyped[V]) absentAny(into any)                   { u.kind.absent(into.(*V)) }
+func (u untyped[V]) parent() (parent, bool) {
+	p, ok := u.kind.(parent)
+	return p, ok
+}
+
+func newSetting(key string, k anyKind, at func(object any) any, doc string, options []option) *setting {
 	s := &setting{key: key, doc: doc, label: k.label, schema: k.schema}
-	if p, ok := any(k).(parent); ok {
+	if p, ok := k.parent(); ok {
 		s.children, s.many = p.settings()
 	}
 	for _, o := range options {
 		o(s)
 	}
-	s.read = func(r *reader, n *node, object any) { k.read(r, n, at(object.(*T))) }
+	s.read = func(r *reader, n *node, object any) { k.readAny(r, n, at(object)) }
 	s.absent = func(object any) {
-		into := at(object.(*T))
-		k.absent(into)
+		into := at(object)
+		k.absentAny(into)
 		if s.fallback != "" {
-			k.read(&reader{problems: &plan.Problems{}}, fallbackNode(s.fallback), into)
+			k.readAny(&reader{problems: &plan.Problems{}}, fallbackNode(s.fallback), into)
 		}
 	}
 	return s
@@ -129,11 +152,42 @@ type object[T any] struct {
 	unknown func(key string) (allowed string)
 }
 
-func (o *object[T]) label() string { return "a mapping (" + o.what + ")" }
-
+func (o *object[T]) label() string                  { return o.section().label() }
 func (o *object[T]) settings() ([]*setting, string) { return o.list, "" }
+func (o *object[T]) schema() map[string]any         { return o.section().schema() }
+func (o *object[T]) absent(into *T)                 { o.section().absent(into) }
+func (o *object[T]) read(r *reader, n *node, into *T) {
+	s := o.section()
+	if o.place != nil {
+		s.place = func(at plan.Pos) { o.place(into, at) }
+	}
+	if o.check != nil {
+		s.check = func(r *reader, n *node) { o.check(r, n, into) }
+	}
+	if o.flaw != nil {
+		s.flaw = func() { o.flaw(into) }
+	}
+	s.read(r, n, into)
+}
 
-func (o *object[T]) keys() []string {
+func (o *object[T]) section() *section {
+	return &section{what: o.what, list: o.list, rewrite: o.rewrite, unknown: o.unknown}
+}
+
+// section is an object without its type: what it does is the same for all of them. place, check and flaw know the value that is read.
+type section struct {
+	what    string
+	list    []*setting
+	place   func(plan.Pos)
+	check   func(r *reader, n *node)
+	flaw    func()
+	rewrite func(r *reader, n *node, own []*setting) *node
+	unknown func(key string) (allowed string)
+}
+
+func (o *section) label() string { return "a mapping (" + o.what + ")" }
+
+func (o *section) keys() []string {
 	keys := make([]string, len(o.list))
 	for i, s := range o.list {
 		keys[i] = s.key
@@ -141,7 +195,7 @@ func (o *object[T]) keys() []string {
 	return keys
 }
 
-func (o *object[T]) find(key string) *setting {
+func (o *section) find(key string) *setting {
 	for _, s := range o.list {
 		if s.key == key || slices.Contains(s.aliases, key) {
 			return s
@@ -150,13 +204,13 @@ func (o *object[T]) find(key string) *setting {
 	return nil
 }
 
-func (o *object[T]) absent(into *T) {
+func (o *section) absent(into any) {
 	for _, s := range o.list {
 		s.absent(into)
 	}
 }
 
-func (o *object[T]) read(r *reader, n *node, into *T) {
+func (o *section) read(r *reader, n *node, into any) {
 	if n.shape == shapeNull {
 		n = &node{pos: n.pos, shape: shapeMapping}
 	}
@@ -166,7 +220,7 @@ func (o *object[T]) read(r *reader, n *node, into *T) {
 		return
 	}
 	if o.place != nil {
-		o.place(into, n.pos)
+		o.place(n.pos)
 	}
 	o.absent(into)
 	if o.rewrite != nil {
@@ -183,15 +237,15 @@ func (o *object[T]) read(r *reader, n *node, into *T) {
 		}
 	}
 	if o.flaw != nil && len(*r.problems) > before {
-		o.flaw(into)
+		o.flaw()
 	}
 	if o.check != nil {
-		o.check(r, n, into)
+		o.check(r, n)
 	}
 }
 
 // entry reads one setting; have are those read, meant those that misspelt ones probably were.
-func (o *object[T]) entry(r *reader, e entry, into *T, have map[string]*node, meant map[string]bool) {
+func (o *section) entry(r *reader, e entry, into any, have map[string]*node, meant map[string]bool) {
 	s := o.find(e.key.text)
 	if s == nil {
 		if o.unknown != nil {
@@ -213,7 +267,7 @@ func (o *object[T]) entry(r *reader, e entry, into *T, have map[string]*node, me
 }
 
 // once notes that a setting was given; a second time is a problem.
-func (o *object[T]) once(r *reader, key string, e entry, have map[string]*node) bool {
+func (o *section) once(r *reader, key string, e entry, have map[string]*node) bool {
 	if first := have[key]; first != nil {
 		r.problems.Add(e.key.pos, "", "a setting stands once", "%s is given twice in %s, first at line %d", quote(e.key.text), o.what, first.pos.Line)
 		return false
@@ -222,7 +276,7 @@ func (o *object[T]) once(r *reader, key string, e entry, have map[string]*node) 
 	return true
 }
 
-func (o *object[T]) schema() map[string]any {
+func (o *section) schema() map[string]any {
 	properties, needed := map[string]any{}, []string{}
 	for _, s := range o.list {
 		p := s.schema()

@@ -119,7 +119,7 @@ func (a *assembly) regions(t plan.Task) map[int]*plan.Region {
 // made makes a step, or one instance of it, with what the options say of it.
 func (a *assembly) made(g *plan.Step, inputs int) *step {
 	s := newStep(g.UID, g.New(), inputs, g.Ports)
-	s.skips = skipsOf(a.p.options.Skip, g.UID)
+	s.skips, s.newTable = skipsOf(a.p.options.Skip, g.UID), a.p.options.Tables
 	return s
 }
 

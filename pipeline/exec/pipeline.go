@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // Options is what a pipeline needs from the agent.
@@ -32,6 +33,8 @@ type Options struct {
 	Deliver func(pipeline.TaskSnapshot)
 	// Handled is called, from the reader, with the number of records of each batch that was handed on. Optional.
 	Handled func(records int)
+	// Tables makes the tables of steps; nil: all in memory.
+	Tables func(uid string, spec state.Spec) *state.Table
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).

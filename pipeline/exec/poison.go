@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // Poison names a record at which a step's operator panics.
@@ -56,6 +57,10 @@ func (s *step) process(in int, r *pipeline.Row) {
 
 // failed makes the error of a panic.
 func (s *step) failed(cause any, stack []byte) error {
+	if backing, ok := cause.(*state.BackingError); ok { // the store beneath the state failed: no record is to blame
+		s.row = nil
+		return fmt.Errorf("step %s, position %d: %w", s.uid, s.out.At.Pos, backing)
+	}
 	if s.row == nil || s.row.Phase != pipeline.During {
 		return fmt.Errorf("step %s: operator panic at position %d: %v\n%s", s.uid, s.out.At.Pos, cause, stack)
 	}

@@ -19,6 +19,7 @@ type step struct {
 	out      *pipeline.Out
 	outputs  []edge // one per port, refilled per batch
 	tables   []*state.Table
+	newTable func(uid string, spec state.Spec) *state.Table // nil: in memory
 	counters *state.Table
 	saved    pipeline.Counters
 	heads    []int

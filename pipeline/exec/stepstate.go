@@ -38,9 +38,16 @@ func (s *step) Table(spec state.Spec) (*state.Table, error) {
 			return nil, fmt.Errorf("table %q is declared twice", spec.Name)
 		}
 	}
-	t := state.New(spec)
+	t := s.makeTable(spec)
 	s.tables = append(s.tables, t)
 	return t, nil
+}
+
+func (s *step) makeTable(spec state.Spec) *state.Table {
+	if s.newTable == nil {
+		return state.New(spec)
+	}
+	return s.newTable(s.uid, spec)
 }
 
 // save writes the ledger entry when it changed since the last barrier.

@@ -99,7 +99,11 @@ func (a *Absence) Open(tables pipeline.Tables) (err error) {
 		kind = "ops.absence.event"
 	}
 	a.keys, err = tables.Table(state.Spec{Name: "keys", Kind: state.Value, Type: kind, Version: 1, MaxKeys: a.c.MaxKeys})
-	return err
+	if err != nil {
+		return err
+	}
+	a.waits.beside(a.keys)
+	return nil
 }
 
 // Restored rebuilds the waiting deadlines.

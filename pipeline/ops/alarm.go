@@ -64,7 +64,11 @@ func (a *Alarm) Open(tables pipeline.Tables) (err error) {
 	a.alarms, err = tables.Table(state.Spec{
 		Name: "alarm", Kind: state.Value, Type: "ops.alarm", Version: 1, MaxKeys: a.c.MaxKeys,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	a.holds.beside(a.alarms)
+	return nil
 }
 
 // Restored rebuilds the waiting holds.

@@ -12,6 +12,7 @@ import (
 type deadlines struct {
 	heap  deadlineHeap
 	byKey map[string]*deadline
+	far   *farDeadlines // not nil: they are there
 }
 
 type deadline struct {
@@ -23,6 +24,10 @@ type deadline struct {
 func newDeadlines() deadlines { return deadlines{byKey: map[string]*deadline{}} }
 
 func (d *deadlines) set(key []byte, at int64) {
+	if d.far != nil {
+		d.far.set(key, at)
+		return
+	}
 	e := &deadline{at: at, key: string(key)}
 	d.byKey[e.key] = e
 	heap.Push(&d.heap, e)
@@ -30,6 +35,11 @@ func (d *deadlines) set(key []byte, at int64) {
 
 // move is set for a key that may wait already: its timer moves. It allocates for a new key only.
 func (d *deadlines) move(key []byte, at int64) {
+	if d.far != nil {
+		d.far.cancel(key)
+		d.far.set(key, at)
+		return
+	}
 	e, ok := d.byKey[string(key)]
 	if !ok {
 		d.set(key, at)
@@ -40,6 +50,10 @@ func (d *deadlines) move(key []byte, at int64) {
 }
 
 func (d *deadlines) cancel(key []byte) {
+	if d.far != nil {
+		d.far.cancel(key)
+		return
+	}
 	if e, ok := d.byKey[string(key)]; ok {
 		delete(d.byKey, e.key)
 		heap.Remove(&d.heap, e.place)
@@ -48,6 +62,9 @@ func (d *deadlines) cancel(key []byte) {
 
 // earliest is pipeline.NoDeadline when nothing waits.
 func (d *deadlines) earliest() int64 {
+	if d.far != nil {
+		return d.far.earliest()
+	}
 	if len(d.heap) == 0 {
 		return pipeline.NoDeadline
 	}
@@ -56,6 +73,9 @@ func (d *deadlines) earliest() int64 {
 
 // take removes the earliest timer and gives its key.
 func (d *deadlines) take() (key string, at int64) {
+	if d.far != nil {
+		return d.far.take()
+	}
 	e := heap.Pop(&d.heap).(*deadline)
 	delete(d.byKey, e.key)
 	return e.key, e.at

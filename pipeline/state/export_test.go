@@ -1,5 +1,11 @@
 package state
 
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
 // ForgetDirty plants the fault "forget the dirty list of an aborted checkpoint".
 func (t *Table) ForgetDirty() { t.forget = true }
 
@@ -32,6 +38,9 @@ func (t *Table) SlabBytes() (used, dead, memory int64) {
 
 // Check verifies what the parts of the table tell of each other.
 func (t *Table) Check() string {
+	if t.large != nil {
+		return t.CheckLarge()
+	}
 	t.seal()
 	live, expired, used, aged := 0, 0, int64(0), 0
 	for id := uint32(1); id <= t.index.last; id++ {
@@ -109,6 +118,78 @@ func (t *Table) Check() string {
 	}
 	return ""
 }
+
+// Large tells whether the table is a large one.
+func (t *Table) Large() bool { return t.large != nil }
+
+// CheckLarge verifies what the hot entries and the Backing tell of each other: every record is there once, no expiry is missing.
+func (t *Table) CheckLarge() string {
+	l := t.large
+	l.settle()
+	if msg := l.hot.Check(); msg != "" {
+		return "hot entries: " + msg
+	}
+	l.flush()
+	for id := uint32(1); id <= l.hot.index.last; id++ {
+		if l.hot.index.entry(id).ref == 0 {
+			continue
+		}
+		place, _ := l.hot.layout.keys(l.hot.slab.at(l.hot.index.entry(id).ref))
+		if b, found, err := l.db.Get(nil, append(append([]byte(nil), l.entries...), place...)); err != nil || !found || string(b) != string(l.cached(id)[1:]) {
+			return "a hot entry is not as in the backing"
+		}
+	}
+	expiries := map[string][]int64{}
+	it, _ := l.db.Iter(l.expiry, after(l.expiry))
+	for ok := it.First(); ok; ok = it.Next() {
+		b := it.Key()[len(l.expiry):]
+		stamp := int64(binary.BigEndian.Uint64(b) ^ 1<<63)
+		if stamp < l.due {
+			return "an expiry lies below due"
+		}
+		expiries[string(b[8:])] = append(expiries[string(b[8:])], stamp)
+	}
+	_ = it.Close()
+	it, _ = l.db.Iter(l.entries, after(l.entries))
+	n, msg := 0, ""
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+		if l.t.layout.ttl {
+			val, _ := it.Value()
+			stamp, place := l.stamp(append([]byte{0}, val...)), string(it.Key()[len(l.entries):])
+			if e := expiries[place]; len(e) == 0 || slices.Min(e) > stamp {
+				msg = "a record has no expiry"
+			}
+		}
+	}
+	_ = it.Close()
+	if n != l.live {
+		msg = fmt.Sprintf("%d records, live is %d", n, l.live)
+	}
+	return msg
+}
+
+// HotBytes is the memory of the hot entries.
+func (t *Table) HotBytes() int64 { return t.large.hotBytes() }
+
+// Marks counts the marks of a large table, of all generations.
+func (t *Table) Marks() (n int) {
+	it, _ := t.large.db.Iter(t.large.marks, after(t.large.marks))
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	_ = it.Close()
+	return n
+}
+
+// PlantLateFlush plants the fault "what waits to be written is not in the snapshot of the barrier".
+func (t *Table) PlantLateFlush() { t.large.fault.lateFlush = true }
+
+// PlantOldMark plants the fault "an entry that an earlier generation marked is not marked again".
+func (t *Table) PlantOldMark() { t.large.fault.oldMark = true }
+
+// Records counts what a large table holds, expired records too.
+func (t *Table) Records() int { return t.large.live }
 
 // checkLists verifies the lists against their chunks, and counts those that are there.
 func (t *Table) checkLists() (live int, msg string) {

@@ -27,6 +27,7 @@ type Frozen struct {
 	missing int // bytes of it still to come
 	buf     []byte
 	spans   []span
+	large   *largeFrozen // of a large table; then only number, count, started, ended and aborted are in use besides
 }
 
 // span is one entry in Frozen.buf: key, subkey and value one after the other.
@@ -38,6 +39,9 @@ type span struct {
 // Freeze takes everything changed since the last Freeze that did not abort. The owner calls it at the barrier, under
 // Lock. It copies no value and costs the same however much has changed.
 func (t *Table) Freeze() *Frozen {
+	if t.large != nil {
+		return t.large.freeze()
+	}
 	t.seal()
 	t.frozenLast++
 	f := &Frozen{t: t, number: t.frozenLast}
@@ -53,7 +57,7 @@ func (t *Table) Freeze() *Frozen {
 	return f
 }
 
-// Len is the number of entries changed, deletes included.
+// Len is the number of entries changed, deletes included; of a large table at most that, and 0 only when nothing changed.
 func (f *Frozen) Len() int { return f.count }
 
 // keep copies a record that is about to change.
@@ -70,11 +74,19 @@ func (f *Frozen) keep(rec []byte) uint32 {
 // what it has passed is no longer kept.
 func (f *Frozen) Encode(yield func(key, sub, val []byte, deleted bool) error) error {
 	f.t.mu.Lock()
-	again := f.started
+	again, ended := f.started, f.ended
 	f.started = true
+	if f.large != nil && !again && !ended {
+		f.large.busy = true
+	}
 	f.t.mu.Unlock()
-	if again {
+	switch {
+	case again:
 		return ErrEncoded
+	case f.large != nil && ended:
+		return ErrAborted
+	case f.large != nil:
+		return f.encodeLarge(yield)
 	}
 	for {
 		more, err := f.collect()
@@ -185,6 +197,10 @@ func (f *Frozen) body(rec []byte) (span, []byte) {
 // Commit says that the checkpoint is durable: old versions are freed, and the tombstones it carried. It does nothing
 // after an Abort, also not after the Abort of an older checkpoint.
 func (f *Frozen) Commit() {
+	if f.large != nil {
+		f.commitLarge()
+		return
+	}
 	f.t.mu.Lock()
 	if f.ended {
 		f.t.mu.Unlock()
@@ -242,6 +258,10 @@ func (t *Table) bury(id, list, pos uint32) {
 // aborted with it, since their deltas build on this one: Encode gives ErrAborted, Commit does nothing (RULES 15). The
 // changes are back when the first, short hold of the lock ends; what follows only tidies up.
 func (f *Frozen) Abort() {
+	if f.large != nil {
+		f.abortLarge()
+		return
+	}
 	t := f.t
 	t.mu.Lock()
 	if f.ended {

@@ -36,7 +36,12 @@ func (l *Limit) Apart(rows []int) bool {
 }
 
 // most is Len or more: it costs nothing.
-func (t *Table) most() int { return t.live }
+func (t *Table) most() int {
+	if t.large != nil {
+		return t.large.live
+	}
+	return t.live
+}
 
 // Together prepares for a batch that one goroutine works through in the total order. It holds the locks of all tables meanwhile.
 func (l *Limit) Together() { l.together = true }

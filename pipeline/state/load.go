@@ -18,7 +18,7 @@ func (t *Table) Load(key, sub, val []byte) error { return t.LoadFrom(t.spec, key
 // LoadFrom is Load of an entry that Encode gave under another spec. Of a TTL that is new the time begins with the first
 // SetNow; such entries are dirty, since their encoding changes.
 func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
-	if len(sub) > 0 && t.groups == nil {
+	if len(sub) > 0 && t.spec.Kind == Value {
 		return fmt.Errorf("%w: table %s has no subkeys", ErrEntry, t.spec.Name)
 	}
 	var stamp int64
@@ -29,6 +29,9 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 		}
 		stamp = int64(binary.BigEndian.Uint64(val[n:]))
 		val = val[:n]
+	}
+	if t.large != nil {
+		return t.large.load(key, sub, val, stamp, written.TTL > 0)
 	}
 	if t.spec.Kind == List {
 		if err := t.loadChunk(sub, val); err != nil {

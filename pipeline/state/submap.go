@@ -72,6 +72,10 @@ func (t *Table) deleteGroup(key []byte) bool {
 
 // RangeSub calls f for the subkeys of one key in byte order, until f returns false. f must not change the table.
 func (t *Table) RangeSub(key []byte, f func(sub, val []byte) bool) {
+	if t.large != nil && t.spec.Kind == Map {
+		t.large.rangeSub(key, f)
+		return
+	}
 	if t.groups == nil {
 		if val, ok := t.Get(key); ok {
 			f(nil, val)

@@ -36,6 +36,8 @@ type Table struct {
 	limit   *Limit // shared with the tables of other instances; nil: MaxKeys is this table's own
 	ceiling int    // Limit.Apart: entries that this table may come to
 
+	large *large // not nil: the entries lie there, and of the fields above only mu, spec, layout, now, limit and those of frozen are in use
+
 	listKey     [chunkNumber]byte // scratch
 	untracked   bool              // changes are in no checkpoint
 	forget      bool              // planted fault: an abort gives nothing back
@@ -73,6 +75,9 @@ func (t *Table) Unlock()    { t.mu.Unlock() }
 // Len is the number of entries (of a Map table: of subkeys, of a List table: of lists) that have not expired. It does not depend on when the
 // memory of expired ones is reclaimed.
 func (t *Table) Len() int {
+	if t.large != nil {
+		return t.large.len()
+	}
 	t.seal()
 	return t.live
 }
@@ -110,6 +115,9 @@ func (t *Table) Get(key []byte) ([]byte, bool) { return t.GetSub(key, nil) }
 
 // GetSub is Get for one subkey of a Map table.
 func (t *Table) GetSub(key, sub []byte) ([]byte, bool) {
+	if t.large != nil {
+		return t.large.get(key, sub)
+	}
 	id := t.find(hashOf(key, sub), key, sub)
 	if id == 0 {
 		return nil, false
@@ -124,6 +132,9 @@ func (t *Table) GetSub(key, sub []byte) ([]byte, bool) {
 // At gives read-only views of the key and value of an entry, valid until the next mutating call; nil when the entry is
 // no longer there.
 func (t *Table) At(ref Ref) (key, val []byte) {
+	if t.large != nil {
+		panic("BUG: a large table has no entry numbers")
+	}
 	if ref == 0 || uint32(ref) > t.index.last {
 		return nil, nil
 	}
@@ -166,12 +177,19 @@ func (t *Table) UpsertSub(key, sub []byte, size int) (val []byte, created bool, 
 
 // UpsertRef is Upsert that also tells the entry's number, for At.
 func (t *Table) UpsertRef(key []byte, size int) (val []byte, ref Ref, created bool, err error) {
+	if t.large != nil {
+		panic("BUG: a large table has no entry numbers")
+	}
 	val, id, created, err := t.upsert(key, nil, size, true)
 	return val, Ref(id), created, err
 }
 
 // upsert does not clear what lies behind the kept part when keep is false: the caller overwrites all of it.
 func (t *Table) upsert(key, sub []byte, size int, keep bool) (val []byte, id uint32, created bool, err error) {
+	if t.large != nil {
+		val, created, err = t.large.upsert(key, sub, size, keep)
+		return val, 0, created, err
+	}
 	t.wantSub(sub)
 	t.maintain()
 	hash := hashOf(key, sub)
@@ -242,6 +260,9 @@ func (t *Table) resize(e *entry, rec []byte, size int, keep bool) []byte {
 func (t *Table) Delete(key []byte) bool {
 	switch t.spec.Kind {
 	case Map:
+		if t.large != nil {
+			return t.large.deleteGroup(key)
+		}
 		return t.deleteGroup(key)
 	case List:
 		return t.deleteList(key)
@@ -252,6 +273,9 @@ func (t *Table) Delete(key []byte) bool {
 // DeleteSub removes one subkey of a Map table and tells whether it was there.
 func (t *Table) DeleteSub(key, sub []byte) bool {
 	t.wantSub(sub)
+	if t.large != nil {
+		return t.large.deleteSub(key, sub)
+	}
 	t.maintain()
 	id := t.find(hashOf(key, sub), key, sub)
 	if id == 0 {
@@ -310,6 +334,10 @@ func (t *Table) uncount(rec []byte) {
 // Range calls f for every live entry in no particular order, until f returns false. Of a List table it is called for every element,
 // without a subkey, those of one list in their order. f must not change the table.
 func (t *Table) Range(f func(key, sub, val []byte) bool) {
+	if t.large != nil {
+		t.large.rangeAll(f)
+		return
+	}
 	if t.spec.Kind == List {
 		t.rangeLists(f)
 		return

@@ -14,12 +14,12 @@ func (t *Tumbling) firePane(p *pane, stays bool, out *pipeline.Out) {
 	if t.fault.unsorted {
 		slices.Reverse(p.keys)
 	}
-	for i := range p.keys {
-		t.key = append(appendStart(t.key[:0], p.start), p.key(i)...)
+	p.each(func(key []byte) {
+		t.key = append(appendStart(t.key[:0], p.start), key...)
 		out.SetTimer(p.end, p.start, t.key[startBytes:])
 		if _, ok := t.entries.Get(t.key); !ok { // gone by its TTL
 			out.Counters.Dropped++
-			continue
+			return
 		}
 		entry, err := t.entry(stays)
 		if err != nil {
@@ -29,7 +29,7 @@ func (t *Tumbling) firePane(p *pane, stays bool, out *pipeline.Out) {
 		if stays {
 			countFiring(entry)
 		}
-	}
+	})
 }
 
 // entry gives the entry of t.key, which exists: to write when the window stays.
@@ -87,9 +87,10 @@ func countFiring(entry []byte) {
 
 // forget deletes the entries of a window.
 func (t *Tumbling) forget(p *pane) {
-	for i := range p.keys {
-		t.key = append(appendStart(t.key[:0], p.start), p.key(i)...)
+	p.each(func(key []byte) {
+		t.key = append(appendStart(t.key[:0], p.start), key...)
 		t.entries.Delete(t.key)
 		t.acc.forget(t.cell(nil))
-	}
+	})
+	p.drop()
 }

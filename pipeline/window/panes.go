@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // pane is one window with the keys that have an entry in it.
@@ -13,17 +14,44 @@ type pane struct {
 	start, end int64
 	text       []byte // the keys, one behind the other
 	keys       []span
+	index      *state.Index // not nil: the keys are there, behind start
 }
 
 type span struct{ from, to int }
 
 func (p *pane) add(key []byte) {
+	if p.index != nil {
+		p.index.Set(append(appendStart(nil, p.start), key...), nil)
+		return
+	}
 	n := len(p.text)
 	p.text = append(p.text, key...)
 	p.keys = append(p.keys, span{n, len(p.text)})
 }
 
 func (p *pane) key(i int) []byte { return p.text[p.keys[i].from:p.keys[i].to] }
+
+// each calls f for the keys: in byte order, once sort has been called.
+func (p *pane) each(f func(key []byte)) {
+	if p.index == nil {
+		for i := range p.keys {
+			f(p.key(i))
+		}
+		return
+	}
+	start := appendStart(nil, p.start)
+	p.index.Walk(start, start, func(key []byte) bool {
+		f(key[startBytes:])
+		return true
+	})
+}
+
+// drop forgets the keys.
+func (p *pane) drop() {
+	if p.index != nil {
+		p.index.DeletePrefix(appendStart(nil, p.start))
+	}
+}
 
 // sort puts the keys in byte order, which is the order of firing. A key whose entry went by its TTL and came again is
 // there twice; it is kept once.
@@ -37,7 +65,8 @@ func (p *pane) sort() {
 // hence either orders them.
 type panes struct {
 	list  []*pane
-	fired int // the first ones of the list, whose end the watermark has passed: they wait for the end of their lateness
+	index *state.Index // of the keys, when the entries do not fit the memory; else nil
+	fired int          // the first ones of the list, whose end the watermark has passed: they wait for the end of their lateness
 }
 
 // at gives the pane with that start, making it when there is none; watermark tells whether it counts as fired.
@@ -46,7 +75,7 @@ func (p *panes) at(start, end, watermark int64) *pane {
 	if found {
 		return p.list[i]
 	}
-	n := &pane{start: start, end: end}
+	n := &pane{start: start, end: end, index: p.index}
 	p.list = slices.Insert(p.list, i, n)
 	if end <= watermark {
 		p.fired++

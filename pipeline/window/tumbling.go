@@ -92,6 +92,7 @@ func (t *Tumbling) Open(tables pipeline.Tables) (err error) {
 	if err != nil {
 		return err
 	}
+	t.panes.index = t.entries.NewIndex()
 	return t.acc.open(tables)
 }
 

@@ -117,7 +117,8 @@ type life struct {
 	abort   uint64
 	back    int // checkpoints passed over at its start
 	patient bool
-	n       int // instances of keyed regions
+	large   bool // the backend is pebble
+	n       int  // instances of keyed regions
 }
 
 func drawLives(t *rapid.T, entries int) (all []life) {
@@ -134,7 +135,8 @@ func drawLife(t *rapid.T, upTo int) life {
 		upTo: upTo, block: rapid.IntRange(1, 64).Draw(t, "block"), rows: rapid.IntRange(1, 64).Draw(t, "rows"),
 		every: rapid.IntRange(1, 6).Draw(t, "checkpoint every"), abort: rapid.Uint64Range(2, 5).Draw(t, "abort every"),
 		back: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "back"), patient: rapid.Bool().Draw(t, "waits for checkpoints"),
-		n: rapid.SampledFrom([]int{1, 2, 3, 5, 8}).Draw(t, "instances"),
+		large: rapid.Bool().Draw(t, "large tables"),
+		n:     rapid.SampledFrom([]int{1, 2, 3, 5, 8}).Draw(t, "instances"),
 	}
 }
 
@@ -160,7 +162,7 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 		}
 		g := graph()
 		g.Parallelism = l.n
-		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows}
+		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: largeTables(t, l.large)}
 		for _, s := range all {
 			s.seq = 0
 		}

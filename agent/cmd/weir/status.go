@@ -81,6 +81,9 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		fmt.Fprintf(t, "  error\t%s\n", p.Error)
 	}
 	c := p.Checkpoint
+	if p.Large != nil {
+		fmt.Fprintf(t, "  state\ton flash\t%d bytes\t%d in memory\t%d written\n", p.Large.Disk, p.Large.Memory, p.Large.Written)
+	}
 	fmt.Fprintf(t, "  checkpoint\t%d\tat %d\t%.1f s old\t%d bytes\t%d done, %d failed\n", c.ID, c.Position, c.AgeSeconds, c.Bytes, c.Completed, c.Failed)
 	if c.LastError != "" {
 		fmt.Fprintf(t, "  \tlast failure: %s\n", c.LastError)

@@ -1,0 +1,3 @@
+module github.com/cockroachdb/errors
+
+go 1.23
