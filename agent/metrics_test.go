@@ -68,7 +68,7 @@ func startAgent(t *testing.T, cfg *config.Config) *Agent {
 			t.Errorf("run: %v", err)
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); a.Ready() != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); a.Ready() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(a.Ready())
 		}
@@ -165,7 +165,7 @@ func TestFileSinkMakesItsDirectory(t *testing.T) {
 	cfg := testConfig(t, "")
 	a := startAgent(t, cfg)
 	file := filepath.Join(cfg.Security.FileRoot.Value, "deep", "down", "copy.jsonl")
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(file); err == nil {
 			return
 		}

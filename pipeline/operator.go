@@ -23,6 +23,12 @@ type Operator interface {
 	Timers() (elapsed, eventTime int64)
 }
 
+// Aging is an Operator that counts what its tables lose to their TTL, and forgets the timers of it.
+type Aging interface {
+	// Aged is called behind each batch, when the tables know the time. What it does depends on the tables alone.
+	Aged(out *Out)
+}
+
 // Tables hands an operator its state. The pair (uid of the step, name) is the identity of a table across versions.
 type Tables interface {
 	Table(spec state.Spec) (*state.Table, error)

@@ -44,6 +44,7 @@ func (c *Coordinator) CommitInitial(ctx context.Context, in Initial) (Checkpoint
 		return Checkpoint{}, fmt.Errorf("commit initial checkpoint: %w", err)
 	}
 	c.current = m
+	c.meter.with(c.describe)
 	if c.o.Journal != nil {
 		c.o.Journal.Retain(c.o.Holder, m.Position)
 	}

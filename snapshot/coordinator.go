@@ -136,10 +136,14 @@ func NewCoordinator(o Options) (*Coordinator, error) {
 	if o.Wall == nil {
 		o.Wall = func() (int64, bool) { return time.Now().UnixMilli(), false }
 	}
-	return &Coordinator{
+	c := &Coordinator{
 		o: o, log: o.Logger, wake: make(chan struct{}, 1), current: o.Current, snaps: map[string]pipeline.TaskSnapshot{},
 		bugs: plantedFaults(),
-	}, nil
+	}
+	if c.current != nil { // asked before Run has begun, Metrics tells it already
+		c.meter.with(c.describe)
+	}
+	return c, nil
 }
 
 // Records says that n more journal records were read. The reader calls it after it has handed the batch on, so that a barrier
@@ -241,7 +245,7 @@ func (c *Coordinator) begin(ctx context.Context) error {
 	c.state = State{NextID: max(c.o.Store.LastID(), c.current.ID) + 1, LastStart: time.Now()}
 	c.lastWrite = time.Now()
 	c.hold()
-	c.meter.with(func(m *Metrics) { c.describe(m) })
+	c.meter.with(c.describe)
 	return nil
 }
 

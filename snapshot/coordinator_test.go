@@ -114,10 +114,17 @@ func TestRule11_InitialCheckpointIsDurableAndHoldsTheJournal(t *testing.T) {
 		if err != nil || ck.Position != 41 || st.j.retain != 41 {
 			t.Fatalf("got %+v, %v, retained from %d", ck, err, st.j.retain)
 		}
+		if m := st.c.Metrics(); m.LastID != ck.ID || m.LastPosition != 41 {
+			t.Errorf("before Run the current checkpoint is %d at %d", m.LastID, m.LastPosition)
+		}
 		_ = s.Close()
 		r, err := Restore(t.Context(), RestoreOptions{Store: openTestBolt(t, dir), Pipeline: testPipeline, JournalFirst: 42})
 		if err != nil || r.Manifest.Position != 41 {
 			t.Fatalf("got %+v, %v", r, err)
+		}
+		st.build(testConfig(), r.Manifest)
+		if m := st.c.Metrics(); m.LastID != ck.ID || m.LastPosition != 41 {
+			t.Errorf("before Run the restored checkpoint is %d at %d", m.LastID, m.LastPosition)
 		}
 	})
 }

@@ -17,6 +17,7 @@ type logCrash struct {
 	mem      *disktest.Mem
 	y        *story
 	stop     int // so many failures end it; 1: a planted fault, every operation is judged
+	every    int // else every so many operations are
 	mu       sync.Mutex
 	crasher  disktest.Crasher
 	ops      int
@@ -29,7 +30,7 @@ func (c *logCrash) op(op string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ops++
-	if len(c.failures) >= c.stop || c.stop > 1 && testing.Short() && c.ops%8 != 0 {
+	if len(c.failures) >= c.stop || c.stop > 1 && c.ops%c.every != 0 {
 		return
 	}
 	n := c.y.when(math.MaxInt) // before the image is taken: a promise made meanwhile is not asked for
@@ -53,10 +54,11 @@ func (c *logCrash) op(op string) {
 // runLogStory tells the story on a crash file system.
 func runLogStory(t *testing.T, seed uint64, bugs faults, store storeFaults, stop int) (states int, failures []error) {
 	t.Helper()
-	return runStory(t, seed, bugs, store, stop, func(m *disktest.Mem) (*LogStore, error) { return openTestLog(m, "ck", testLogSegment) })
+	return runStory(t, seed, bugs, store, stop, 1, func(m *disktest.Mem) (*LogStore, error) { return openTestLog(m, "ck", testLogSegment) })
 }
 
-func runStory(t *testing.T, seed uint64, bugs faults, store storeFaults, stop int, open func(*disktest.Mem) (*LogStore, error)) (states int, failures []error) {
+// runStory judges one in rarely operations: opening some stores takes long.
+func runStory(t *testing.T, seed uint64, bugs faults, store storeFaults, stop, rarely int, open func(*disktest.Mem) (*LogStore, error)) (states int, failures []error) {
 	t.Helper()
 	mem := disktest.NewMem()
 	s, err := open(mem)
@@ -64,7 +66,11 @@ func runStory(t *testing.T, seed uint64, bugs faults, store storeFaults, stop in
 		t.Fatal(err)
 	}
 	s.bugs = store
-	c := &logCrash{t: t, open: open, mem: mem, stop: stop, crasher: disktest.Crasher{Seed: 7, PerCall: 250}}
+	every := 1
+	if testing.Short() {
+		every = 8
+	}
+	c := &logCrash{t: t, open: open, every: every * rarely, mem: mem, stop: stop, crasher: disktest.Crasher{Seed: 7, PerCall: 250}}
 	c.y = &story{seed: seed, ops: func() int { return 0 }}
 	mem.OnOp(c.op)
 	err = c.y.tell(t, smallStore{s}, bugs)

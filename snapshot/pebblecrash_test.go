@@ -21,7 +21,7 @@ func TestCrashStatesPebble(t *testing.T) {
 	}
 	states, failures := 0, 0
 	for seed := range uint64(2) {
-		n, failed := runStory(t, seed, faults{}, storeFaults{}, 5, openTestPebble(pebblekv.LogOptions{}))
+		n, failed := runStory(t, seed, faults{}, storeFaults{}, 5, 12, openTestPebble(pebblekv.LogOptions{}))
 		for _, err := range failed {
 			t.Errorf("seed %d: %v", seed, err)
 		}
@@ -48,7 +48,7 @@ func TestCrashStatesPebbleFindPlantedFaults(t *testing.T) {
 		"a sync that does nothing":           {kv: unsynced},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, failures := runStory(t, 1, f.c, f.s, 1, openTestPebble(f.kv))
+			_, failures := runStory(t, 1, f.c, f.s, 1, 1, openTestPebble(f.kv))
 			if len(failures) == 0 {
 				t.Fatal("not found")
 			}

@@ -44,7 +44,7 @@ func drive(t *testing.T, q uplink.Queue, confirmed func() uint64, upTo uint64, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -82,7 +82,7 @@ func (g *group) timers() (elapsed, eventTime int64) {
 // save writes the ledger of the whole step; merge is that of the region's inputs, for the step that reads them.
 func (g *group) save(merge *merger) error {
 	due, _ := g.timers()
-	return g.instances[0].saveLedger(ledgerOf(g.sum(), merge, due, g.instances[0].ticked))
+	return g.instances[0].saveLedger(ledgerOf(g.sum(), merge, g.instances[0].timed(due), g.instances[0].ticked))
 }
 
 // freeze gives the tables of all instances; those of one name together are the table of the step.

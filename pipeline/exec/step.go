@@ -12,8 +12,9 @@ type step struct {
 	uid      string
 	op       pipeline.Operator
 	timeless bool
-	inputs   []*edge // set by the task for each batch
-	merged   []*edge // inputs as the walk takes them; the same, but for a planted fault
+	aging    pipeline.Aging // nil: nothing that op counts has a TTL
+	inputs   []*edge        // set by the task for each batch
+	merged   []*edge        // inputs as the walk takes them; the same, but for a planted fault
 	arrival  arrival
 	merge    *merger // nil with one input
 	out      *pipeline.Out
@@ -92,6 +93,9 @@ func (s *step) unlock() {
 
 // finish hands the outputs over.
 func (s *step) finish(marks []pipeline.Mark) {
+	if s.aging != nil {
+		s.aging.Aged(s.out)
+	}
 	for p := range s.outputs {
 		s.outputs[p] = edge{rows: s.out.Ports[p], marks: marks}
 		if s.tied {

@@ -9,7 +9,8 @@ import (
 	"github.com/weirstream/weir/pipeline/state"
 )
 
-// ledgerBytes: five counters, the merge's watermark, the elapsed time of the last tick + 1 while timers wait (else 0), the
+// ledgerBytes: five counters, the merge's watermark, the elapsed time of the last tick + 1 while timers wait or the operator is an Aging with a
+// TTL (else 0), the
 // merge's idle flag. See FORMAT.md.
 const ledgerBytes = 5*8 + 8 + 8 + 1
 
@@ -27,6 +28,11 @@ func (s *step) open() error {
 func (s *step) openOperator() error {
 	if err := s.op.Open(s); err != nil {
 		return fmt.Errorf("step %s: open: %w", s.uid, err)
+	}
+	for _, t := range s.tables {
+		if a, ok := s.op.(pipeline.Aging); ok && t.Spec().TTL > 0 {
+			s.aging = a
+		}
 	}
 	return nil
 }
@@ -53,10 +59,7 @@ func (s *step) makeTable(spec state.Spec) *state.Table {
 // save writes the ledger entry when it changed since the last barrier.
 func (s *step) save() error {
 	due, _ := s.op.Timers()
-	if _, ok := s.op.(pipeline.Clocked); ok {
-		due = 0 // a stamp that comes again after a restore must not be told again, whether a timer waits or not
-	}
-	return s.saveLedger(ledgerOf(s.out.Counters, s.merge, due, s.ticked))
+	return s.saveLedger(ledgerOf(s.out.Counters, s.merge, s.timed(due), s.ticked))
 }
 
 func (s *step) refused(into []pipeline.DeadRow) []pipeline.DeadRow {
@@ -88,9 +91,15 @@ func (s *step) saveLedger(b [ledgerBytes]byte) error {
 	return nil
 }
 
-// ledgerOf makes the entry; merge is nil where there is one input, due the earliest elapsed timer. The stamp that the step has come to is kept only
-// when something waits: an idle step stays clean.
-func ledgerOf(c pipeline.Counters, merge *merger, due, ticked int64) (b [ledgerBytes]byte) {
+// timed tells whether the stamp that the step has come to must be kept: a timer waits, entries age, or the operator follows the clock: a stamp that
+// comes again after a restore must not be told again. Else an idle step stays clean.
+func (s *step) timed(due int64) bool {
+	_, clocked := s.op.(pipeline.Clocked)
+	return clocked || s.aging != nil || due != pipeline.NoDeadline
+}
+
+// ledgerOf makes the entry; merge is nil where there is one input; timed tells whether to keep the stamp.
+func ledgerOf(c pipeline.Counters, merge *merger, timed bool, ticked int64) (b [ledgerBytes]byte) {
 	for i, v := range []uint64{c.In, c.Emitted, c.Late, c.Dropped, c.Dead} {
 		binary.LittleEndian.PutUint64(b[8*i:], v)
 	}
@@ -100,7 +109,7 @@ func ledgerOf(c pipeline.Counters, merge *merger, due, ticked int64) (b [ledgerB
 			b[56] = 1
 		}
 	}
-	if due != pipeline.NoDeadline {
+	if timed {
 		binary.LittleEndian.PutUint64(b[48:], uint64(ticked)+1)
 	}
 	return b

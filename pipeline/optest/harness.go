@@ -17,6 +17,7 @@ type Record struct {
 	Elapsed int64 // ns, the stamp
 	Wall    int64 // ms, the stamp
 	Time    int64 // ms, pipeline.NoTime for none; it moves the watermark
+	Bare    bool  // no row comes at this position, the clock alone
 	Slots   []pipeline.Value
 }
 
@@ -62,6 +63,7 @@ type run struct {
 	timeMax   int64
 	begun     bool
 	ticked    int64 // elapsed time up to which timers have fired
+	reached   int64 // elapsed time of the last row
 	saved     checkpoint
 	result    Result
 	ties      pipeline.Ties
@@ -73,7 +75,8 @@ type checkpoint struct {
 	watermark int64
 	timeMax   int64
 	begun     bool
-	ticked    int64
+	ticked    int64 // -1: the engine would not know
+	reached   int64
 	result    Result
 }
 
@@ -82,8 +85,8 @@ type entryKey struct{ key, sub string }
 // Run feeds the records and then ends event time. An error is one of the operator's Open or Restored, or output that
 // breaks the total order.
 func Run(c Config, records []Record) (Result, error) {
-	r := &run{c: c, watermark: pipeline.MinWatermark, timeMax: pipeline.MinWatermark, ticked: -1}
-	r.saved = checkpoint{tables: map[string]map[entryKey][]byte{}, watermark: r.watermark, timeMax: r.timeMax, ticked: -1}
+	r := &run{c: c, watermark: pipeline.MinWatermark, timeMax: pipeline.MinWatermark, ticked: -1, reached: -1}
+	r.saved = checkpoint{tables: map[string]map[entryKey][]byte{}, watermark: r.watermark, timeMax: r.timeMax, ticked: -1, reached: -1}
 	r.saved.result.Ports = make([][]pipeline.Row, c.Ports)
 	if err := r.restore(); err != nil {
 		return Result{}, err
@@ -114,6 +117,9 @@ func Run(c Config, records []Record) (Result, error) {
 // feed is one record: the tick, the row, its watermark.
 func (r *run) feed(pos pipeline.Position, rec *Record) {
 	r.tick(pos, pipeline.Stamp{Elapsed: rec.Elapsed, Wall: rec.Wall})
+	if rec.Bare {
+		return
+	}
 	row := pipeline.Row{At: pipeline.At{Pos: pos, Phase: pipeline.During}, Time: rec.Time, Slots: rec.Slots}
 	r.out.At = row.At
 	if r.c.Keyed {
@@ -121,6 +127,7 @@ func (r *run) feed(pos pipeline.Position, rec *Record) {
 	}
 	r.out.Counters.In++
 	r.op.Process(rec.Input, &row, r.out)
+	r.reached = rec.Elapsed
 	r.moveWatermark(pos, rec.Time)
 }
 
@@ -210,7 +217,11 @@ func (r *run) commit(next int) error {
 		}
 		f.Commit()
 	}
-	r.saved.record, r.saved.watermark, r.saved.timeMax, r.saved.begun, r.saved.ticked = next, r.watermark, r.timeMax, r.begun, r.ticked
+	r.saved.record, r.saved.watermark, r.saved.timeMax, r.saved.begun = next, r.watermark, r.timeMax, r.begun
+	r.saved.ticked, r.saved.reached = -1, r.reached
+	if due, _ := r.op.Timers(); due != pipeline.NoDeadline || r.ages() {
+		r.saved.ticked = r.ticked
+	}
 	r.saved.result = r.result.clone()
 	return nil
 }
@@ -237,9 +248,13 @@ func (r *run) restore() error {
 			}
 		}
 	}
+	for _, t := range r.tables {
+		t.SetNow(max(r.saved.ticked, r.saved.reached))
+	}
 	if err := r.op.Restored(); err != nil {
 		return fmt.Errorf("restored: %w", err)
 	}
+	r.reached = r.saved.reached
 	r.timeMax, r.begun, r.ticked, r.watermark = r.saved.timeMax, r.saved.begun, r.saved.ticked, pipeline.MinWatermark
 	if r.saved.watermark > r.watermark { // the engine repeats it, in a phase of its own
 		r.watermark = r.saved.watermark
@@ -256,8 +271,17 @@ func (r *run) Table(spec state.Spec) (*state.Table, error) {
 	return t, nil
 }
 
+// ages tells whether the operator is an Aging with something that ages.
+func (r *run) ages() bool {
+	_, ok := r.op.(pipeline.Aging)
+	return ok && slices.ContainsFunc(r.tables, func(t *state.Table) bool { return t.Spec().TTL > 0 })
+}
+
 // collect takes what the operator emitted since the last call, as the end of a batch does.
 func (r *run) collect() {
+	if r.ages() {
+		r.op.(pipeline.Aging).Aged(r.out)
+	}
 	for p, rows := range r.out.Ports {
 		r.result.Ports[p] = append(r.result.Ports[p], rows...)
 	}

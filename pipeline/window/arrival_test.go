@@ -3,7 +3,6 @@ package window_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -148,14 +147,12 @@ func TestArrivalReplayEquality(t *testing.T) {
 			Key: drawn.Key, MaxKeys: drawn.MaxKeys, Aggs: drawn.Aggs, Width: drawn.Width, KeyOut: drawn.KeyOut,
 			StartSlot: drawn.StartSlot, EndSlot: drawn.EndSlot, RevisionSlot: drawn.RevisionSlot,
 		}
-		if rapid.Bool().Draw(t, "ttl") {
-			base.TTL = int64(time.Hour)
-		}
+		records := drawRecords(t)
+		base.TTL = drawTTL(t, records)
 		op := newState(window.StateConfig{Config: base, Begin: optest.Expr("value > 0")})
 		if rapid.Bool().Draw(t, "count") {
 			op = newCount(window.CountConfig{Config: base, Size: rapid.Int64Range(1, 9).Draw(t, "size"), Slide: rapid.Int64Range(1, 9).Draw(t, "slide")})
 		}
-		records := drawRecords(t)
 		for i := range records {
 			records[i].Slots[1] = rapid.SampledFrom([]pipeline.Value{{}, pipeline.IntValue(1), pipeline.FloatValue(0.1), pipeline.IntValue(-3)}).Draw(t, "small")
 		}

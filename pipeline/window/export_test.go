@@ -20,3 +20,6 @@ func (h *Hopping) PlantAgain() { h.fault.again = true }
 
 // Merges counts the partial contents merged so far.
 func (h *Hopping) Merges() int { return h.merges }
+
+// PlantKept leaves windows that their TTL left nothing in where they are.
+func (t *Tumbling) PlantKept() { t.fault.kept = true }

@@ -17,8 +17,7 @@ func (t *Tumbling) firePane(p *pane, stays bool, out *pipeline.Out) {
 	p.each(func(key []byte) {
 		t.key = append(appendStart(t.key[:0], p.start), key...)
 		out.SetTimer(p.end, p.start, t.key[startBytes:])
-		if _, ok := t.entries.Get(t.key); !ok { // gone by its TTL
-			out.Counters.Dropped++
+		if _, ok := t.entries.Get(t.key); !ok { // gone by its TTL; Aged counts it
 			return
 		}
 		entry, err := t.entry(stays)
@@ -89,8 +88,31 @@ func countFiring(entry []byte) {
 func (t *Tumbling) forget(p *pane) {
 	p.each(func(key []byte) {
 		t.key = append(appendStart(t.key[:0], p.start), key...)
-		t.entries.Delete(t.key)
+		if t.entries.Delete(t.key) {
+			t.open--
+		}
 		t.acc.forget(t.cell(nil))
 	})
 	p.drop()
+}
+
+// Aged implements pipeline.Aging: it counts the entries that went by their TTL.
+func (t *Tumbling) Aged(out *pipeline.Out) {
+	if gone := t.open - t.entries.Len(); gone > 0 {
+		t.open -= gone
+		out.Counters.Dropped += uint64(gone)
+		t.skip()
+	}
+}
+
+// skip forgets the next windows to fire as long as their TTL has left nothing in them, as a restore does.
+func (t *Tumbling) skip() {
+	if t.c.TTL == 0 || t.fault.kept {
+		return
+	}
+	t.panes.skip(func(start int64, key []byte) bool {
+		t.key = append(appendStart(t.key[:0], start), key...)
+		_, ok := t.entries.Get(t.key)
+		return ok
+	})
 }

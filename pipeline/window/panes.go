@@ -15,6 +15,7 @@ type pane struct {
 	text       []byte // the keys, one behind the other
 	keys       []span
 	index      *state.Index // not nil: the keys are there, behind start
+	gone       int          // the first keys, whose entries went by their TTL
 }
 
 type span struct{ from, to int }
@@ -51,6 +52,20 @@ func (p *pane) drop() {
 	if p.index != nil {
 		p.index.DeletePrefix(appendStart(nil, p.start))
 	}
+}
+
+// holds tells whether a key has an entry still. One that comes again is added again, hence those before gone are not asked twice.
+func (p *pane) holds(there func(start int64, key []byte) bool) (found bool) {
+	if p.index != nil {
+		p.each(func(key []byte) { found = found || there(p.start, key) })
+		return found
+	}
+	for ; p.gone < len(p.keys); p.gone++ {
+		if there(p.start, p.key(p.gone)) {
+			return true
+		}
+	}
+	return false
 }
 
 // sort puts the keys in byte order, which is the order of firing. A key whose entry went by its TTL and came again is
@@ -101,6 +116,13 @@ func (p *panes) over(watermark, lateness int64) *pane {
 	p.list = slices.Delete(p.list, 0, 1)
 	p.fired--
 	return first
+}
+
+// skip drops the next windows to fire, up to one that holds an entry.
+func (p *panes) skip(there func(start int64, key []byte) bool) {
+	for p.fired < len(p.list) && !p.list[p.fired].holds(there) {
+		p.list = slices.Delete(p.list, p.fired, p.fired+1)
+	}
 }
 
 // deadline is the end of the next window to fire.

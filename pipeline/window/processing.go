@@ -137,6 +137,13 @@ func (p *Processing) Watermark(w int64, out *pipeline.Out) {
 	}
 }
 
+// Aged implements pipeline.Aging.
+func (p *Processing) Aged(out *pipeline.Out) {
+	if a, ok := p.inner.(pipeline.Aging); ok {
+		a.Aged(out)
+	}
+}
+
 // Timers implements pipeline.Operator.
 func (p *Processing) Timers() (elapsed, eventTime int64) {
 	_, next := p.inner.Timers()

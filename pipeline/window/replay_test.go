@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -58,15 +59,26 @@ func drawConfig(t *rapid.T) window.TumblingConfig {
 	return c
 }
 
+// drawTTL draws a TTL and gives the records times that rise, so that entries expire; now and then the clock comes alone.
+func drawTTL(t *rapid.T, records []optest.Record) (ttl int64) {
+	elapsed := int64(0)
+	for i := range records {
+		elapsed += rapid.Int64Range(0, 4).Draw(t, "passed")
+		records[i].Elapsed, records[i].Bare = elapsed, rapid.IntRange(0, 7).Draw(t, "bare") == 0
+	}
+	return rapid.SampledFrom([]int64{0, 1, 5, 5, 60}).Draw(t, "ttl")
+}
+
 func TestReplayEquality(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := drawConfig(t)
+		c, records := drawConfig(t), drawRecords(t)
+		c.TTL = drawTTL(t, records)
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
 		optest.ReplayEquality(t, optest.Config{
 			New: func() pipeline.Operator { return window.NewTumbling(c) }, Ports: 2, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness"), Keyed: true,
-		}, drawRecords(t))
+		}, records)
 	})
 }
 
@@ -175,4 +187,26 @@ func TestAgainstPlainModel(t *testing.T) {
 			t.Fatalf("%d rows, want %d", len(result.Ports[0]), total)
 		}
 	})
+}
+
+// TestPlantedKeptWindowIsFound: after a restore nothing waits for a window that had expired.
+func TestPlantedKeptWindowIsFound(t *testing.T) {
+	c := tumbling(time.Second, 0)
+	c.TTL = 5
+	records := []optest.Record{rec(1, "a", 1), {Elapsed: 10, Bare: true}}
+	for _, planted := range []bool{false, true} {
+		result, err := optest.Run(optest.Config{Ports: 2, Between: func(int) optest.Checkpoint { return optest.Restore }, New: func() pipeline.Operator {
+			op := window.NewTumbling(c)
+			if planted {
+				op.PlantKept()
+			}
+			return op
+		}}, records)
+		if found := err != nil; found != planted {
+			t.Errorf("planted %v, found %v (%v)", planted, found, err)
+		}
+		if !planted && (len(result.Ports[0]) != 0 || result.Counters.Dropped != 1) {
+			t.Errorf("fired %v and dropped %d, want nothing and one", result.Ports[0], result.Counters.Dropped)
+		}
+	}
 }

@@ -37,6 +37,7 @@ type Session struct {
 	assign  Assigner
 	entries *state.Table // key -> its sessions
 	agenda  agenda
+	there   int           // entries, as far as Aged knows
 	list    []sessionHead // scratch: the sessions of a key
 	nameA   []byte        // scratch: what text and lists lie under
 	nameB   []byte
@@ -90,6 +91,7 @@ func (s *Session) Restored() (err error) {
 	if err != nil {
 		return err
 	}
+	s.there = s.entries.Len()
 	return s.restored()
 }
 
@@ -216,8 +218,12 @@ func (s *Session) join(entry []byte, met meet, w Span) (into []byte, h sessionHe
 	if len(met.heads) == 0 {
 		h = sessionHead{Span: w, due: never, number: s.unused(), at: met.at}
 		size := len(entry)
-		if entry, _, err = s.entries.Upsert(s.key, size+one); err != nil {
+		var created bool
+		if entry, created, err = s.entries.Upsert(s.key, size+one); err != nil {
 			return nil, h, err
+		}
+		if created {
+			s.there++
 		}
 		copy(entry[met.at+one:], entry[met.at:size])
 		clear(entry[met.at : met.at+one])
@@ -282,17 +288,13 @@ func (s *Session) nextDue(h sessionHead, t int64) int64 {
 func (s *Session) Watermark(w int64, out *pipeline.Out) {
 	s.watermark = max(s.watermark, w)
 	for {
+		s.skip()
 		t, key := s.agenda.top()
 		if t.at > w || t.at == pipeline.NoDeadline {
 			return
 		}
 		s.key = append(appendStart(s.key[:0], 0), key...)
-		entry, ok := s.entries.Get(s.key)
-		if !ok { // gone by its TTL
-			out.Counters.Dropped++
-			s.agenda.remove(key)
-			continue
-		}
+		entry, _ := s.entries.Get(s.key)
 		entry, _, err := s.entries.Upsert(s.key, len(entry))
 		if err != nil {
 			panic("BUG: a key that is there cannot be one too many: " + err.Error())
@@ -334,6 +336,7 @@ func (s *Session) cut(entry []byte, at int) {
 	key, one := s.key[startBytes:], s.oneBytes()
 	if len(entry) == one {
 		s.entries.Delete(s.key)
+		s.there--
 		s.agenda.remove(key)
 		return
 	}
@@ -343,6 +346,30 @@ func (s *Session) cut(entry []byte, at int) {
 		panic("BUG: a key that is there cannot be one too many: " + err.Error())
 	}
 	s.plan(key, entry)
+}
+
+// Aged implements pipeline.Aging: it counts the keys whose sessions went by their TTL.
+func (s *Session) Aged(out *pipeline.Out) {
+	if gone := s.there - s.entries.Len(); gone > 0 {
+		s.there -= gone
+		out.Counters.Dropped += uint64(gone)
+		s.skip()
+	}
+}
+
+// skip forgets the next keys of the agenda as long as their TTL has left nothing of them, as a restore does.
+func (s *Session) skip() {
+	for s.c.TTL > 0 {
+		t, key := s.agenda.top()
+		if t.at == pipeline.NoDeadline {
+			return
+		}
+		s.key = append(appendStart(s.key[:0], 0), key...)
+		if _, ok := s.entries.Get(s.key); ok {
+			return
+		}
+		s.agenda.remove(key)
+	}
 }
 
 // Elapsed implements pipeline.Operator: these windows know event time only.

@@ -168,9 +168,10 @@ func TestLateRowJoinsSessions(t *testing.T) {
 
 func TestSessionReplayEquality(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		drawn := drawConfig(t)
+		drawn, records := drawConfig(t), drawRecords(t)
 		c := window.SessionConfig{
 			Config: window.Config{
+				TTL: drawTTL(t, records),
 				Key: drawn.Key, LatenessMs: drawn.LatenessMs, MaxKeys: drawn.MaxKeys, Aggs: drawn.Aggs, Width: drawn.Width, KeyOut: drawn.KeyOut,
 				StartSlot: drawn.StartSlot, EndSlot: drawn.EndSlot, RevisionSlot: drawn.RevisionSlot, EarlyMs: rapid.SampledFrom([]int64{0, 0, 5}).Draw(t, "early"),
 			},
@@ -179,6 +180,6 @@ func TestSessionReplayEquality(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		optest.ReplayEquality(t, optest.Config{New: newSession(c), Ports: 2, Keyed: true, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness")}, drawRecords(t))
+		optest.ReplayEquality(t, optest.Config{New: newSession(c), Ports: 2, Keyed: true, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness")}, records)
 	})
 }

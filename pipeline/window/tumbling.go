@@ -61,6 +61,7 @@ type Tumbling struct {
 	acc       *accumulators
 	entries   *state.Table
 	panes     panes
+	open      int // entries, as far as Aged knows
 	watermark int64
 	key       []byte // window start and key, as in the table
 	args      []pipeline.Value
@@ -72,6 +73,7 @@ type fault struct {
 	again    bool // the watermark that is repeated after a restart fires windows again
 	unmerged bool // sessions that were joined stay beside the one that came of them
 	stale    bool // a late row leaves the partial contents above its pane as they were
+	kept     bool // windows that their TTL left nothing in wait to fire
 	unsorted bool // windows fire their keys in an order that is not that of the key bytes
 }
 
@@ -114,6 +116,7 @@ func (t *Tumbling) Restored() (err error) {
 	if err != nil {
 		return err
 	}
+	t.open = t.entries.Len()
 	t.entries.Range(func(b, _, _ []byte) bool {
 		start, key, _ := splitKey(b)
 		t.panes.at(start, start+t.c.SizeMs, t.watermark).add(key)
@@ -158,6 +161,7 @@ func (t *Tumbling) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 		return
 	}
 	if created {
+		t.open++
 		if t.c.TTL > 0 {
 			t.acc.begin(t.cell(entry))
 		}
@@ -179,6 +183,7 @@ func (t *Tumbling) Watermark(w int64, out *pipeline.Out) {
 	for p := t.panes.over(w, t.c.LatenessMs); p != nil; p = t.panes.over(w, t.c.LatenessMs) {
 		t.forget(p)
 	}
+	t.skip()
 }
 
 // Elapsed implements pipeline.Operator: these windows know event time only.

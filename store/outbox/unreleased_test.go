@@ -28,7 +28,7 @@ func TestFullOfUnreleasedResultsIsAnError(t *testing.T) {
 	if err := o.Cut(t.Context(), nil, Incarnation{Major: 1}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	x := uint64(1)
 	for seq := uint64(1); seq <= 4000; seq++ {

@@ -19,7 +19,7 @@ import (
 const client = "weir-cases"
 
 // patience bounds every wait for the agent.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // site is an agent as a child process, with a scripted broker.
 type site struct {
@@ -106,7 +106,7 @@ func (s *site) startReady() {
 
 func (s *site) stop() {
 	s.t.Helper()
-	s.must(s.agent.Stop(30 * time.Second))
+	s.must(s.agent.Stop(patience))
 }
 
 func (s *site) log() string {
@@ -147,8 +147,11 @@ func (s *site) settled() { s.t.Helper(); s.quiet(true) }
 
 func (s *site) quiet(delivered bool) {
 	s.t.Helper()
+	emptied := false // before the agent was asked: a status may be older than what it acknowledged since
 	s.eventually("everything is done", func(st api.Status) bool {
-		if i := s.broker.Session(client); !i.Connected || i.Queued+i.InFlight > 0 {
+		before := emptied
+		i := s.broker.Session(client)
+		if emptied = i.Connected && i.Queued+i.InFlight == 0; !before || !emptied {
 			return false
 		}
 		for _, p := range st.Pipelines {

@@ -1,6 +1,6 @@
 // Package crash is the torture run: a real mosquitto, the agent as a child that is killed with SIGKILL at random instants or loses what it
 // has not synced to a power cut, TCP resets between them, broker restarts, a receiver that is killed and loses answers after its commit.
-// The oracle reads the receiver's own data: lost 0, duplicate 0, windows equal to the truth.
+// The oracle reads the receiver's own data: lost 0, duplicate 0, results equal to the truth.
 //
 // `make crash` runs it long (WEIR_CRASH=long); `go test` runs a short form.
 package crash
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,8 +60,9 @@ type scenario struct {
 	brokerRestarts   int
 	receiverRestarts int
 	env              []string // WEIR_FAULT=...
-	config           string   // "": torture
-	streams          int      // sinks of the config
+	config           string
+	streams          int                                    // sinks of the config
+	judge            func(upstream, int) ([]verdict, error) // nil: judge
 	patience         time.Duration
 	powerCuts        int                                    // kills after which what was not synced is lost
 	syncDelay        time.Duration                          // each sync of the agent takes so much longer; only where power cuts are
@@ -82,6 +84,7 @@ func TestCrash(t *testing.T) {
 		{name: "qos1", qos: 1, messages: 15_000, rate: 1500, kills: 7, resets: 4, brokerRestarts: 1, receiverRestarts: 1},
 		{name: "qos2", qos: 2, messages: 6_000, rate: 1000, kills: 3, resets: 2, receiverRestarts: 1},
 		{name: "power", qos: 1, messages: 9_000, rate: 1200, kills: 2, powerCuts: 7, syncDelay: slowSync, resets: 1, receiverRestarts: 1},
+		{name: "engine", qos: 1, messages: 12_000, rate: 1200, kills: 4, powerCuts: 4, syncDelay: slowSync, resets: 2, brokerRestarts: 1, receiverRestarts: 1, config: engine},
 	}
 	if long() {
 		scenarios = []scenario{
@@ -89,13 +92,20 @@ func TestCrash(t *testing.T) {
 			{name: "qos2", qos: 2, messages: 50_000, rate: 3000, kills: 50, resets: 30, brokerRestarts: 3, receiverRestarts: 5},
 			{name: "power1", qos: 1, messages: 60_000, rate: 2000, kills: 10, powerCuts: 40, syncDelay: slowSync, resets: 10, brokerRestarts: 1, receiverRestarts: 3},
 			{name: "power2", qos: 2, messages: 30_000, rate: 2000, kills: 5, powerCuts: 20, syncDelay: slowSync, resets: 5, brokerRestarts: 1, receiverRestarts: 3},
+			{name: "engine1", qos: 1, messages: 60_000, rate: 2000, kills: 25, powerCuts: 25, syncDelay: slowSync, resets: 20, brokerRestarts: 3, receiverRestarts: 5, config: engine},
+			{name: "engine2", qos: 2, messages: 30_000, rate: 2000, kills: 15, powerCuts: 10, syncDelay: slowSync, resets: 10, brokerRestarts: 1, receiverRestarts: 3, config: engine},
 		}
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
-			s.config, s.streams, s.patience = torture, tortureStreams, 90*time.Second
+			s.patience = 3 * time.Minute
+			if s.config == engine {
+				s.streams, s.judge = engineStreams, judgeEngine
+			} else {
+				s.config, s.streams = torture, tortureStreams
+			}
 			if s.powerCuts > 0 {
-				s.config = busyJournal + torture
+				s.config = busyJournal + s.config
 			}
 			s.exact(t)
 		})
@@ -106,6 +116,7 @@ func TestCrash(t *testing.T) {
 type stage struct {
 	t         *testing.T
 	dir       string
+	config    string // PARALLEL is still to be filled in
 	env       []string
 	power     *rig.PowerCut // nil: none in this run
 	broker    *rig.Mosquitto
@@ -168,7 +179,7 @@ func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 	st.must(err)
 	st.startReceiver(s)
 	t.Cleanup(func() { st.receiver.Kill() })
-	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(fill(s.config, st.dir, st.proxy.Addr(), st.recvAddr, s.qos)), 0o644))
+	st.config = fill(s.config, st.dir, st.proxy.Addr(), st.recvAddr, s.qos)
 	st.startAgent()
 	t.Cleanup(func() { st.agent.Kill() })
 	st.waitReady()
@@ -206,7 +217,10 @@ func (st *stage) startReceiver(s *scenario) {
 	st.must(rig.WaitListening(st.recvAddr, 15*time.Second))
 }
 
+// startAgent starts the agent with its config, in which each start draws the number of instances.
 func (st *stage) startAgent() {
+	config := strings.ReplaceAll(st.config, "PARALLEL", fmt.Sprint(1+st.random.IntN(instancesMax)))
+	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(config), 0o644))
 	child, err := rig.StartChild(filepath.Join(st.dir, "agent.log"), st.env, binary, "run", "-c", filepath.Join(st.dir, "weir.yaml"))
 	st.must(err)
 	st.agent = child
@@ -234,6 +248,9 @@ func (st *stage) status() (s statusView, ok bool) {
 	out, err := exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(st.dir, "weir.yaml")).Output()
 	return s, err == nil && json.Unmarshal(out, &s) == nil
 }
+
+// instancesMax of a config that leaves their number open.
+const instancesMax = 4
 
 // readyEvery is after how many messages a scenario is asked whether it is ready.
 const readyEvery = 20
@@ -354,7 +371,10 @@ func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 	r, err := openUpstream(s.receiver, filepath.Join(st.dir, receiverFile), slog.New(slog.DiscardHandler))
 	st.must(err)
 	defer r.Close()
-	verdicts, err = judge(r, s.messages)
+	if s.judge == nil {
+		s.judge = judge
+	}
+	verdicts, err = s.judge(r, s.messages)
 	st.must(err)
 	if len(verdicts) != s.streams {
 		problems = append(problems, fmt.Sprintf("%d streams arrived, want %d", len(verdicts), s.streams))
@@ -367,22 +387,33 @@ func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 	return verdicts, problems
 }
 
-// waitIdle waits until nothing is pending for a while.
+// waitIdle waits until nothing is pending for a while: a short one when everything has arrived, else one in which a starved broker would
+// send something.
 func (st *stage) waitIdle(s *scenario) bool {
+	const pause, short, while = 250 * time.Millisecond, 4, 20
 	deadline := time.Now().Add(s.patience)
 	quiet := 0
 	var last string
-	for time.Now().Before(deadline) && quiet < 8 {
-		time.Sleep(250 * time.Millisecond)
+	for time.Now().Before(deadline) {
+		select {
+		case <-st.agent.Done():
+			return false
+		case <-time.After(pause):
+		}
 		status, ok := st.status()
+		if ok && status.failed() {
+			return false
+		}
 		if !ok || !status.settled() || status.summary() != last {
 			quiet = 0
 			last = status.summary()
 			continue
 		}
-		quiet++
+		if quiet++; quiet >= while || quiet >= short && status.received(s.messages) {
+			return true
+		}
 	}
-	return quiet >= 8
+	return false
 }
 
 // dump shows the end of the agent's log.

@@ -11,8 +11,12 @@ type statusView struct {
 		State string `json:"state"`
 	} `json:"sessions"`
 	Pipelines []struct {
-		State string `json:"state"`
-		Lag   uint64 `json:"lag"`
+		State   string `json:"state"`
+		Lag     uint64 `json:"lag"`
+		Sources []struct {
+			Name     string `json:"name"`
+			Received uint64 `json:"received"`
+		} `json:"sources"`
 		Sinks []struct {
 			Emitted uint64 `json:"emitted"`
 			Pending uint64 `json:"pending"`
@@ -37,6 +41,32 @@ func (s *statusView) settled() bool {
 		}
 	}
 	return len(s.Pipelines) > 0
+}
+
+// failed tells whether a pipeline will not go on.
+func (s *statusView) failed() bool {
+	for _, p := range s.Pipelines {
+		if p.State == "failed" {
+			return true
+		}
+	}
+	return false
+}
+
+// received tells whether each pipeline has read what publishAll sends, half of it to each source, and their flush messages.
+func (s *statusView) received(messages int) bool {
+	for _, p := range s.Pipelines {
+		for _, source := range p.Sources {
+			want := 1 + messages/2
+			if source.Name == "a" {
+				want += messages % 2
+			}
+			if source.Received < uint64(want) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (s *statusView) summary() string { return fmt.Sprint(s.Journal, s.Pipelines) }

@@ -313,10 +313,10 @@ func TestMosquittoConf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rig.WaitListening(addr, 10*time.Second); err != nil {
+	if err := rig.WaitListening(addr, time.Minute); err != nil {
 		t.Errorf("%v\n%s", err, read(t, log))
 	}
-	if err := m.Stop(10 * time.Second); err != nil {
+	if err := m.Stop(time.Minute); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{"Error", "deprecated", "Unknown"} {

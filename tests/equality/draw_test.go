@@ -128,8 +128,8 @@ func (d *drawing) step(uid string) {
 		d.sink(uid)
 		return
 	case "window":
-		d.add(uid, d.pick(), "by: [k], window: {tumbling: %s, allowed_lateness: %s}, aggregate: %s%s",
-			ms("size", 5, 10, 40), ms("lateness", 0, 5, 30), d.aggregates(), maxKeys)
+		d.add(uid, d.pick(), "by: [k], window: {tumbling: %s, allowed_lateness: %s}, aggregate: %s%s%s",
+			ms("size", 5, 10, 40), ms("lateness", 0, 5, 30), d.aggregates(), d.ttl(), maxKeys)
 		d.sink(uid)
 		d.late(uid)
 		return

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
@@ -15,6 +16,7 @@ type drawn struct {
 	text    string
 	entries []pipeline.Entry
 	all     streams
+	counts  []exec.StepLedger // of the undisturbed run
 	lives   []life
 }
 
@@ -24,7 +26,7 @@ func (d *drawn) graph(t fatal) func() *plan.Graph {
 
 func draw(t *rapid.T) *drawn {
 	d := &drawn{text: drawConfig(t), entries: drawJournal(t)}
-	d.all = undisturbed(t, compile(t, d.text), d.entries)
+	d.all, d.counts = undisturbed(t, compile(t, d.text), d.entries)
 	d.lives = drawLives(t, len(d.entries))
 	return d
 }
@@ -33,7 +35,7 @@ func draw(t *rapid.T) *drawn {
 func TestStreamsAreEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
-		if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, &memoryKeeper{}); wrong != "" {
+		if wrong := live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, &memoryKeeper{}); wrong != "" {
 			t.Fatalf("%s\n%s", wrong, d.text)
 		}
 	})
@@ -51,7 +53,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range 400 {
 				d := rapid.Custom(draw).Example(seed)
-				if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, keep()); wrong != "" {
+				if wrong := live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, keep()); wrong != "" {
 					t.Logf("found with example %d: %s", seed, wrong)
 					return
 				}

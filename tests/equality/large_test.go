@@ -44,7 +44,7 @@ func TestBackendsAreEqual(t *testing.T) {
 		for i := range d.lives {
 			d.lives[i].large = (len(d.lives)-i)%2 == 1 // the last one always: it goes to the end
 		}
-		if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, &memoryKeeper{}); wrong != "" {
+		if wrong := live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, &memoryKeeper{}); wrong != "" {
 			t.Fatalf("%s\n%s", wrong, d.text)
 		}
 	})
@@ -62,7 +62,7 @@ func TestLargeFaultsAreFound(t *testing.T) {
 				for i := range d.lives {
 					d.lives[i].large = true
 				}
-				if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, keep()); wrong != "" {
+				if wrong := live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, keep()); wrong != "" {
 					t.Logf("found with example %d: %s", seed, wrong)
 					return
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"pgregory.net/rapid"
@@ -88,7 +89,7 @@ func (b *blocks) Next(ctx context.Context) (*pipeline.Block, error) {
 func (b *blocks) Close() error { return nil }
 
 // undisturbed gives the right answer: one run over the whole journal.
-func undisturbed(t *rapid.T, g *plan.Graph, entries []pipeline.Entry) streams {
+func undisturbed(t *rapid.T, g *plan.Graph, entries []pipeline.Entry) (streams, []exec.StepLedger) {
 	all := streams{}
 	p, err := exec.New(exec.Options{
 		Graph: g, Generation: 1, Sink: all.sink, Deliver: func(pipeline.TaskSnapshot) {},
@@ -105,7 +106,7 @@ func undisturbed(t *rapid.T, g *plan.Graph, entries []pipeline.Entry) streams {
 	for _, s := range all {
 		s.known = true
 	}
-	return all
+	return all, p.Ledger().Steps
 }
 
 // life is one run between two crashes.
@@ -154,7 +155,7 @@ type keeper interface {
 }
 
 // live runs all lives and compares every result. It returns what is wrong, "" when nothing is.
-func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all streams, lives []life, k keeper) string {
+func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all streams, counts []exec.StepLedger, lives []life, k keeper) string {
 	for n, l := range lives {
 		from, err := k.restore(l.back)
 		if err != nil {
@@ -200,6 +201,9 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 			if s.wrong != "" {
 				return fmt.Sprintf("life %d, sink %s: %s", n, uid, s.wrong)
 			}
+		}
+		if got := p.Ledger().Steps; n == len(lives)-1 && !slices.Equal(got, counts) {
+			return fmt.Sprintf("steps counted %+v, want %+v", got, counts)
 		}
 	}
 	for uid, s := range all {

@@ -134,7 +134,7 @@ func TestStreamsAreEqualOverRealStores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		k := &realKeeper{mem: disktest.NewMem(), random: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "disk"), 1))}
-		if wrong := live(t, d.graph(t), d.entries, d.all, d.lives, k); wrong != "" {
+		if wrong := live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, k); wrong != "" {
 			t.Fatalf("%s\n%s", wrong, d.text)
 		}
 	})

@@ -2,6 +2,7 @@ package equality
 
 import (
 	"fmt"
+	"strings"
 
 	"pgregory.net/rapid"
 )
@@ -44,9 +45,16 @@ func (d *drawing) otherWindow(uid, kind, maxKeys string) {
 	case "processing":
 		window = rapid.SampledFrom([]string{"tumbling: 10ms", hopping(), session()}).Draw(d.t, "by wall time") + early + ", time: processing"
 	}
+	if strings.HasPrefix(window, "session") || kind == "count" || kind == "state" { // the others are made of panes, which have none
+		maxKeys += d.ttl()
+	}
 	d.add(uid, d.pick(), "by: [k], window: {%s}, %s%s", window, contents, maxKeys)
 	d.sink(uid)
 	if kind != "count" && kind != "state" && kind != "processing" {
 		d.late(uid)
 	}
+}
+
+func (d *drawing) ttl() string {
+	return rapid.SampledFrom([]string{"", "", ", ttl: 5ms", ", ttl: 30ms"}).Draw(d.t, "window's ttl")
 }

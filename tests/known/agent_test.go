@@ -16,12 +16,16 @@ import (
 	"github.com/weirstream/weir/tests/rig"
 )
 
+// patience bounds every wait.
+const patience = 2 * time.Minute
+
 // TestAgentWithKills takes nab-traffic the whole way: mosquitto, an agent that is killed with SIGKILL, checkpoints, file sinks. What the files
 // hold in the end are the same answers.
 func TestAgentWithKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel() // it waits most of the time
 	const set, kills = "nab-traffic", 6
 	w := newWorld(t, set)
 	publisher := rig.NewPublisher(rig.PublisherConfig{Addr: w.broker.Addr, ClientID: "publisher", QoS: 1})
@@ -38,8 +42,8 @@ func TestAgentWithKills(t *testing.T) {
 	w.must(publisher.Publish(t.Context(), "road/flush/x", false, // a live stream has no end: this closes the windows
 		[]byte(`{"sensor":"flush","metric":"x","seq":0,"ts":1577836800000,"v":0}`)))
 	w.must(publisher.Flush(t.Context()))
-	w.settle()
-	w.must(w.agent.Stop(30 * time.Second))
+	w.settle(len(deliveries) + 1)
+	w.must(w.agent.Stop(patience))
 	for _, a := range answers {
 		if a.set != set {
 			continue
@@ -81,7 +85,6 @@ func arrivals(t *testing.T, set string) (all []delivery) {
 type world struct {
 	t      *testing.T
 	dir    string
-	weir   string
 	broker *rig.Mosquitto
 	agent  *rig.Child
 }
@@ -93,7 +96,7 @@ func newWorld(t *testing.T, set string) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	w := &world{t: t, dir: dir, weir: build(t)}
+	w := &world{t: t, dir: dir}
 	w.must(os.Mkdir(filepath.Join(dir, "broker"), 0o755))
 	w.broker, err = rig.StartMosquitto(filepath.Join(dir, "broker"), "")
 	w.must(err)
@@ -122,14 +125,14 @@ func (w *world) must(err error) {
 }
 
 func (w *world) start() {
-	child, err := rig.StartChild(filepath.Join(w.dir, "agent.log"), nil, w.weir, "run", "-c", filepath.Join(w.dir, "weir.yaml"))
+	child, err := rig.StartChild(filepath.Join(w.dir, "agent.log"), nil, weir, "run", "-c", filepath.Join(w.dir, "weir.yaml"))
 	w.must(err)
 	w.agent = child
 }
 
 func (w *world) eventually(what string, done func(api.Status) bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	client := api.Dial(w.socket())
 	for ctx.Err() == nil {
@@ -151,13 +154,14 @@ func ready(s api.Status) bool {
 	return len(s.Sessions) > 0
 }
 
-// settle waits until every window that the flush closes has left: the journal no longer grows and no sink has anything pending.
-func (w *world) settle() {
+// settle waits until every window that the flush closes has left: so many messages have arrived, the journal no longer grows and no sink has
+// anything pending.
+func (w *world) settle(messages int) {
 	last, since := uint64(0), time.Now()
 	w.eventually("everything is delivered", func(s api.Status) bool {
 		busy := !ready(s) || s.Journal.Last != last
 		for _, p := range s.Pipelines {
-			busy = busy || p.State != "running" || p.Lag > 0
+			busy = busy || p.State != "running" || p.Lag > 0 || received(p) < uint64(messages)
 			for _, k := range p.Sinks {
 				busy = busy || k.Pending > 0
 			}
@@ -167,6 +171,14 @@ func (w *world) settle() {
 		}
 		return time.Since(since) > 1500*time.Millisecond
 	})
+}
+
+// received counts the messages of all sources of a pipeline.
+func received(p api.PipelineStatus) (n uint64) {
+	for _, s := range p.Sources {
+		n += s.Received
+	}
+	return n
 }
 
 // sink reads the rows of a file sink: a sequence without a hole, from 1.

@@ -25,6 +25,7 @@ const (
 
 // TestKnownAnswers replays each pipeline at several batch sizes: the bytes are the same, and they are the answers.
 func TestKnownAnswers(t *testing.T) {
+	t.Parallel()
 	outputs := map[string]map[string][]byte{} // set/pipeline -> sink -> lines
 	for _, a := range answers {
 		t.Run(a.set+"/"+a.file, func(t *testing.T) {
@@ -205,7 +206,7 @@ func table(t *testing.T, c *csv.Reader) (rows []row) {
 
 // TestReplayCommand runs every answer through the built program, as a newcomer does, and reads its CSV.
 func TestReplayCommand(t *testing.T) {
-	weir := build(t)
+	t.Parallel()
 	for _, a := range answers {
 		t.Run(a.set+"/"+a.file, func(t *testing.T) {
 			cmd := exec.Command(weir, "replay", "--pipeline", filepath.Join(configs, a.configOf()+".yaml"), "--name", a.pipeline,
@@ -226,17 +227,6 @@ func TestReplayCommand(t *testing.T) {
 			}
 		})
 	}
-}
-
-func build(t *testing.T) string {
-	t.Helper()
-	weir := filepath.Join(t.TempDir(), "weir")
-	cmd := exec.Command("go", "build", "-o", weir, "github.com/weirstream/weir/agent/cmd/weir")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
-	}
-	return weir
 }
 
 // near allows 1e-9 of the value.

@@ -51,7 +51,7 @@ func sameColumns(got, want []row) string {
 
 // TestWindowAnswers runs each through the built program, as a newcomer does.
 func TestWindowAnswers(t *testing.T) {
-	weir := build(t)
+	t.Parallel()
 	for _, a := range windowAnswers {
 		t.Run(a.set+"/"+a.file, func(t *testing.T) {
 			cmd := exec.Command(weir, "replay", "--pipeline", filepath.Join(configs, a.set+"-windows.yaml"),

@@ -3,6 +3,7 @@ package rig
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -71,7 +72,7 @@ func (m *Mosquitto) start() error {
 		return err
 	}
 	m.child = child
-	return WaitListening(m.Addr, 10*time.Second)
+	return WaitListening(m.Addr, time.Minute)
 }
 
 // Restart stops the broker with SIGTERM, so that it saves its sessions, and starts it on the same port.
@@ -83,7 +84,7 @@ func (m *Mosquitto) Restart() error {
 }
 
 // Stop is SIGTERM.
-func (m *Mosquitto) Stop() error { return m.child.Stop(20 * time.Second) }
+func (m *Mosquitto) Stop() error { return m.child.Stop(time.Minute) }
 
 // Kill is kill -9: the broker comes back from its last snapshot.
 func (m *Mosquitto) Kill() { m.child.Kill() }
@@ -91,15 +92,20 @@ func (m *Mosquitto) Kill() { m.child.Kill() }
 // Start starts the broker again after Stop or Kill.
 func (m *Mosquitto) Start() error { return m.start() }
 
-// FreeAddr finds a loopback port that is free now.
-func FreeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+// FreeAddr finds a loopback port that is free now, below those that systems give to outgoing connections: a port of theirs may be taken before
+// the server that it is for listens, or while that restarts.
+func FreeAddr() (addr string, err error) {
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", fmt.Errorf("find a free port: %w", err)
 }
+
+// Linux gives 32768 to 60999 to outgoing connections, others 49152 and above.
+const portMin, portMax = 12_000, 32_000
 
 // WaitListening waits until somebody accepts connections.
 func WaitListening(addr string, limit time.Duration) error {

@@ -74,7 +74,7 @@ func runSender(t *testing.T, q *uplinktest.Queue, e uplink.Endpoint, upTo uint64
 	t.Helper()
 	c := uplink.Default()
 	c.Backoff = uplink.Backoff{Min: time.Microsecond, Max: time.Millisecond}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	snd, err := uplink.NewSender(uplink.SenderOptions{Config: c, Stream: uplinktest.Stream(), Generation: 1,
 		Incarnation: uplink.Incarnation{Major: 1}, Queue: q, Endpoint: e,

@@ -172,7 +172,7 @@ func TestExactlyOnceFromOutboxToReceiver(t *testing.T) {
 			}
 			d.emit(t, int(max(p.Seq, d.seq)-d.seq)+50)
 			d.checkpoint(t)
-			for deadline := time.Now().Add(20 * time.Second); d.s.Stats().ConfirmedUpTo < d.seq; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(2 * time.Minute); d.s.Stats().ConfirmedUpTo < d.seq; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("seed %d: %+v", seed, d.s.Stats())
 				}
