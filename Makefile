@@ -10,7 +10,7 @@ PACKAGES := ./...
 # What goes to gateways: HTTP/1.1 is all that sinks speak, and code that is seldom run is not inlined. Together 1.2 MB of the arm64 binary.
 TAGS := nethttpomithttp2
 COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline/plan github.com/weirstream/weir/snapshot github.com/weirstream/weir/uplink/... \
-	github.com/goccy/... github.com/spf13/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/tls crypto/x509/... encoding/json math/big reflect vendor/...
+	github.com/goccy/... github.com/spf13/... github.com/jackc/... golang.org/x/text/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/tls crypto/x509/... encoding/json math/big reflect vendor/...
 GCFLAGS := $(foreach p,$(COLD),-gcflags='$(p)=-l')
 RELEASE := -trimpath $(GCFLAGS) -ldflags '$(LDFLAGS)'
 
@@ -67,7 +67,7 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 	WEIR_BENCH=1 $(GO) test -count 1 -v -timeout 30m ./tests/bench/...
 
 .PHONY: crash
-crash: deps ## the long torture run: 240,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
+crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
 
 .PHONY: fuzz
