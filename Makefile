@@ -9,10 +9,10 @@ LDFLAGS := -s -w -X github.com/weirstream/weir/agent.version=$(VERSION) -X githu
 PACKAGES := ./...
 # What goes to gateways: HTTP/1.1 is all that sinks speak, and code that is seldom run is not inlined. Together 1.2 MB of the arm64 binary.
 TAGS := nethttpomithttp2
-# The build for small devices, with a limit of its own: no state on flash beyond checkpoints, no S3, no NATS. 15.3 MB with the last two.
-SMALL := nopebble,nos3,nonats
+# The build for small devices, with a limit of its own: no state on flash beyond checkpoints; of the sinks http, file and objects in a directory.
+SMALL := nopebble,nos3,nonats,nopostgres
 COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline/plan github.com/weirstream/weir/snapshot github.com/weirstream/weir/uplink/... \
-	github.com/goccy/... github.com/spf13/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/tls crypto/x509/... encoding/json math/big reflect vendor/...
+	github.com/goccy/... github.com/spf13/... github.com/jackc/... golang.org/x/text/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/tls crypto/x509/... encoding/json math/big reflect vendor/...
 GCFLAGS := $(foreach p,$(COLD),-gcflags='$(p)=-l')
 RELEASE := -trimpath $(GCFLAGS) -ldflags '$(LDFLAGS)'
 
@@ -21,7 +21,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, e2fsprogs
+deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs
 	@tests/deps.sh
 
 .PHONY: build

@@ -112,6 +112,9 @@ func senderConfig(s *plan.SinkSpec, c *uplink.Config) (err error) {
 	if n := s.NATS; n != nil {
 		batchLimits(c, n.BatchRecords, n.BatchBytes, n.TimeoutNs)
 	}
+	if p := s.Postgres; p != nil {
+		batchLimits(c, p.BatchRecords, p.BatchBytes, p.TimeoutNs)
+	}
 	return nil
 }
 
@@ -145,6 +148,8 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 			c.Headers[header.Name.Value] = header.Expr.Value
 		}
 		return httpsink.New(c)
+	case s.Spec.Postgres != nil:
+		return a.postgresEndpoint(s)
 	case s.Spec.File != nil:
 		// Below security.file_root, which config has checked.
 		if err := disk.OS.MkdirAll(filepath.Dir(s.Spec.File.File)); err != nil {

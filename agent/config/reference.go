@@ -48,6 +48,8 @@ const referenceTail = `
 - Windows and sorts need event time from every source before them.
 - Brokers and HTTP sinks off this device need TLS, or ` + "`security.allow_plaintext`" + `. HTTP sinks on loopback, link-local or private
   addresses need ` + "`security.allow_private`" + `; a host name is judged when it is dialled.
+- A postgres sink names the columns of its rows, or they are all known; the table itself is checked when it is opened. Its host needs TLS unless it is on this
+  device, or ` + "`security.allow_plaintext`" + `.
 - File sinks write below ` + "`security.file_root`" + `, each its own file. file_root and state_dir do not lie within each other.
 
 ## What a row holds

@@ -158,6 +158,8 @@ func (s *Sink) targetText() string {
 	case s.Spec.HTTP != nil:
 		url, _, _ := strings.Cut(s.Spec.HTTP.URL.Value, "?") // a query may hold a key
 		return "http " + Printable(url)
+	case s.Spec.Postgres != nil:
+		return "postgres " + Printable(s.Spec.Postgres.Schema.Value+"."+s.Spec.Postgres.Table.Value)
 	case s.Spec.File != nil:
 		return "file " + Printable(s.Spec.File.Path.Value)
 	case s.Spec.Objects != nil:

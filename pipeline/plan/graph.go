@@ -136,7 +136,8 @@ type Sink struct {
 	UID     string
 	From    Ref
 	Columns []codec.Column
-	Whole   int // slot of the whole document, -1: none
+	Whole   int           // slot of the whole document, -1: none
+	Table   []TableColumn // of a postgres target
 	// Commit is checkpoint, immediate or at-least-once (the pipeline's mode).
 	Commit string
 	// Deterministic: every step before gives the same at each replay. Else exactly once holds only from the newest

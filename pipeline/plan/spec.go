@@ -186,6 +186,7 @@ type SinkSpec struct {
 	TTLNs    int64  // of unsent results; 0: never
 	OnLimit  string // block, drop_oldest
 	HTTP     *HTTPTarget
+	Postgres *PostgresTarget
 	File     *FileTarget
 	Objects  *ObjectsTarget
 	NATS     *NATSTarget
