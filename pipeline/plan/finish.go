@@ -35,7 +35,7 @@ func (c *compiler) finish() *Graph {
 			step.Inputs = append(step.Inputs, ref(t))
 		}
 		g.Steps[c.rank[i]] = step
-		if b.validate != nil {
+		if b.validate != nil && !b.spec.Flawed { // a setting that was not read has been told already; what stands for it says nothing
 			if err := b.validate(); err != nil {
 				c.problems.Add(b.spec.Pos, "", "", "%s: %s", stepName(b.spec), err)
 			}
