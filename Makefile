@@ -9,8 +9,11 @@ LDFLAGS := -s -w -X github.com/weirstream/weir/agent.version=$(VERSION) -X githu
 PACKAGES := ./...
 # What goes to gateways: HTTP/1.1 is all that sinks speak, and code that is seldom run is not inlined. Together 1.2 MB of the arm64 binary.
 TAGS := nethttpomithttp2
+# The build for small devices, with a limit of its own: no state on flash beyond checkpoints; of the sinks http, file and objects in a directory.
+SMALL := nopebble,nos3,nonats,nopostgres
 COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline/plan github.com/weirstream/weir/snapshot github.com/weirstream/weir/uplink/... \
-	github.com/goccy/... github.com/spf13/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/tls crypto/x509/... encoding/json math/big reflect vendor/...
+	github.com/goccy/... github.com/spf13/... github.com/jackc/... golang.org/x/text/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/tls crypto/x509/... encoding/json math/big reflect vendor/... \
+	log/... regexp/... mime/... net/... text/... os os/... path/... io/... github.com/gorilla/... github.com/minio/... github.com/nats-io/... github.com/VictoriaMetrics/... github.com/influxdata/... github.com/axiomhq/... golang.org/x/net/... golang.org/x/crypto/... compress/... encoding/pem encoding/asn1 crypto/internal/fips140/mlkem crypto/internal/hpke
 GCFLAGS := $(foreach p,$(COLD),-gcflags='$(p)=-l')
 RELEASE := -trimpath $(GCFLAGS) -ldflags '$(LDFLAGS)'
 
@@ -19,7 +22,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, e2fsprogs
+deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs
 	@tests/deps.sh
 
 .PHONY: build
@@ -30,13 +33,17 @@ build: ## build bin/weir for this machine
 cross: ## build for the gateways (arm64, with and without Pebble; armv7) and show the sizes
 	GOOS=linux GOARCH=arm64 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-arm64 ./agent/cmd/weir
 	GOOS=linux GOARCH=arm GOARM=7 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-armv7 ./agent/cmd/weir
-	GOOS=linux GOARCH=arm64 $(GO) build -tags nopebble,$(TAGS) $(RELEASE) -o bin/weir-linux-arm64-nopebble ./agent/cmd/weir
+	GOOS=linux GOARCH=arm64 $(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o bin/weir-linux-arm64-nopebble ./agent/cmd/weir
 	@ls -l bin | awk '/weir-linux/{printf "  %-32s %.2f MB\n", $$9, $$5/1e6}'
 
 .PHONY: sizes
 sizes: cross ## cross, and fail when an arm64 binary is larger than it may be: 24 MB, without Pebble 14 MB
 	@for f in "arm64 24000000" "arm64-nopebble 14000000"; do set -- $$f; \
 	  n=$$(stat -c %s bin/weir-linux-$$1); [ $$n -le $$2 ] || { echo "bin/weir-linux-$$1 has $$n bytes, $$2 at most"; exit 1; }; done
+
+.PHONY: zones
+zones: ## take the time zone database of the Go release into pipeline/codec/zones
+	zstd -q -19 -f "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" -o pipeline/codec/zones/zoneinfo.zip.zst
 
 .PHONY: run
 run: build ## the demo: real sensor data through the agent, which is killed again and again; one minute (ARGS=--forever goes on)
@@ -52,8 +59,8 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 check: ## format, vet, linter (golangci-lint when installed), import rules
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags nopebble $(PACKAGES)
-	$(GO) build -tags nopebble -o /dev/null ./agent/cmd/weir
+	$(GO) vet -tags $(SMALL) $(PACKAGES)
+	$(GO) build -tags $(SMALL) -o /dev/null ./agent/cmd/weir
 	$(GO) test ./tests/layers
 	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo "golangci-lint is not installed: skipped"; fi
 

@@ -28,6 +28,7 @@ import (
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/store/outbox"
+	"github.com/weirstream/weir/uplink/httpsink"
 )
 
 // Options are what the command line adds to the config.
@@ -48,10 +49,15 @@ type Agent struct {
 	log         *slog.Logger
 	lock        *Lock
 	registry    *Registry
+	runs        []run // what is run, in the order of supervisors
 	journal     *journal.Journal
 	clock       *Clock
+	transports  *httpsink.Transports
+	slabs       *pipeline.Slabs
+	codec       *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
 	started     time.Time
 	sessions    []*session
+	rebirths    *rebirths
 	supervisors []*supervisor
 	failed      chan error // holds the journal's failure
 	refused     chan error // holds why no pipeline can run
@@ -66,7 +72,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), failed: make(chan error, 1), refused: make(chan error, 1),
+	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
@@ -88,7 +94,8 @@ func (a *Agent) open() (err error) {
 	}
 	a.registry.SetGateway(name)
 	var names []string
-	for _, p := range a.config.Pipelines {
+	a.runs = a.runsOf(a.config.Pipelines)
+	for _, p := range a.runs {
 		names = append(names, p.Name.Value)
 	}
 	if err := a.registry.Adopt(names); err != nil {
@@ -104,8 +111,9 @@ func (a *Agent) open() (err error) {
 		}
 		a.sessions = append(a.sessions, s)
 	}
+	a.rebirths = newRebirths(a.journal.Last(), a.publish, a.log)
 	a.journal.SetCarry(a.carry)
-	for _, p := range a.config.Pipelines {
+	for _, p := range a.runs {
 		if err := a.supervise(p); err != nil {
 			return err
 		}
@@ -141,7 +149,7 @@ func (a *Agent) openJournal(dir string) error {
 	return nil
 }
 
-func (a *Agent) supervise(p *config.Pipeline) error {
+func (a *Agent) supervise(p run) error {
 	id, err := parseUUID(a.registry.Pipelines[p.Name.Value])
 	if err != nil {
 		return fmt.Errorf("registry: pipeline %s: %w", p.Name.Value, err)
@@ -151,10 +159,13 @@ func (a *Agent) supervise(p *config.Pipeline) error {
 	logger := a.log.With("pipeline", p.Name.Value)
 	var s *supervisor
 	s = newSupervisor(p.Name.Value, strategyOf(&p.Restart), a.log, func(ctx context.Context, ready func(*attempt)) error {
-		at := &attempt{agent: a, spec: p, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
+		if p.refused != nil {
+			return p.refused
+		}
+		at := &attempt{agent: a, spec: p.Pipeline, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
 		return at.run(ctx, ready)
 	})
-	s.poisons.tolerate, s.refused = p.Tolerate, a.pipelineRefused
+	s.base, s.poisons.tolerate, s.refused = p.Base(), p.Tolerate, a.pipelineRefused
 	a.supervisors = append(a.supervisors, s)
 	return nil
 }
@@ -224,6 +235,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return t.run(gctx)
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
+	group.Go(func() error { return a.rebirths.run(gctx) })
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error {
 		select {

@@ -91,8 +91,10 @@ func (b *bench) parse() *config.Config {
 		b.t.Fatal(err)
 	}
 	for _, p := range cfg.Pipelines {
-		if b.spoil != nil {
-			b.spoil(p.Graph)
+		for _, r := range p.Regions() {
+			if b.spoil != nil {
+				b.spoil(r.Graph)
+			}
 		}
 	}
 	return cfg

@@ -212,6 +212,8 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 		},
 		Handled: func(n int) { a.coordinator.Records(n) },
 		Skip:    a.skip,
+		Slabs:   a.agent.slabs,
+		Ask:     a.agent.wished,
 		Logger:  a.log,
 	})
 }

@@ -46,8 +46,8 @@ func Check(ctx context.Context, cfg *config.Config) (*CheckReport, error) {
 		r.damage("journal: %v", err)
 	}
 	r.line("journal: %d records, positions %d to %d", records, a.journal.First(), a.journal.Last())
-	for _, p := range cfg.Pipelines {
-		if err := a.checkPipeline(ctx, p, r); err != nil {
+	for _, p := range a.runs {
+		if err := a.checkPipeline(ctx, p.Pipeline, r); err != nil {
 			return nil, err
 		}
 	}

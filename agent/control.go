@@ -9,16 +9,6 @@ import (
 	"github.com/weirstream/weir/snapshot"
 )
 
-// supervisorOf finds a pipeline by name.
-func (a *Agent) supervisorOf(name string) (*supervisor, error) {
-	for _, s := range a.supervisors {
-		if s.name == name {
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %q", api.ErrNotFound, name)
-}
-
 func (a *Agent) runningOf(name string) (*attempt, error) {
 	s, err := a.supervisorOf(name)
 	if err != nil {
@@ -30,17 +20,26 @@ func (a *Agent) runningOf(name string) (*attempt, error) {
 	return nil, fmt.Errorf("pipeline %s does not run now; see weir status", name)
 }
 
-// TriggerCheckpoint makes a checkpoint now; it is durable on return.
-func (a *Agent) TriggerCheckpoint(ctx context.Context, pipeline string) (api.CheckpointInfo, error) {
-	at, err := a.runningOf(pipeline)
+// TriggerCheckpoint makes a checkpoint now, in each region of the pipeline; they are durable on return. It tells of the one with the lowest position.
+func (a *Agent) TriggerCheckpoint(ctx context.Context, pipeline string) (lowest api.CheckpointInfo, err error) {
+	list, err := a.supervisorsOf(pipeline)
 	if err != nil {
-		return api.CheckpointInfo{}, err
+		return lowest, err
 	}
-	c, err := at.coordinator.Trigger(ctx)
-	if err != nil {
-		return api.CheckpointInfo{}, err
+	for i, s := range list {
+		at, err := a.runningOf(s.name)
+		if err != nil {
+			return lowest, err
+		}
+		c, err := at.coordinator.Trigger(ctx)
+		if err != nil {
+			return lowest, err
+		}
+		if info := checkpointInfo(c.Manifest); i == 0 || info.Position < lowest.Position {
+			lowest = info
+		}
 	}
-	return checkpointInfo(c.Manifest), nil
+	return lowest, nil
 }
 
 // Checkpoints lists the retained ones, oldest first.
@@ -83,11 +82,16 @@ func (a *Agent) RestartPipeline(ctx context.Context, pipeline string) error {
 }
 
 func (a *Agent) command(ctx context.Context, pipeline string, stop bool) error {
-	s, err := a.supervisorOf(pipeline)
+	list, err := a.supervisorsOf(pipeline)
 	if err != nil {
 		return err
 	}
-	return s.ask(ctx, command{stop: stop})
+	for _, s := range list {
+		if err := s.ask(ctx, command{stop: stop}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DeadLetters calls f for the dead letters of a pipeline behind number after, oldest first.

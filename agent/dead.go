@@ -16,7 +16,7 @@ import (
 // openDead opens the pipeline's dead letters: rows and records that its steps refused, and results that an upstream refused.
 func (a *attempt) openDead(dir string) error {
 	d, recovered, err := deadletter.Open(deadletter.Options{
-		FS: disk.OS, Dir: dir, Config: deadletter.Default(), Stamp: a.agent.clock.Stamp, Logger: a.log,
+		FS: disk.OS, Dir: dir, Config: deadletter.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open dead letters: %w", err)

@@ -17,7 +17,7 @@ import (
 // that it costs no second recovery. A store that cannot be opened says nothing here; its pipeline reports it.
 func (a *Agent) highestCheckpoint() (high pipeline.Position) {
 	ctx := context.Background()
-	for _, p := range a.config.Pipelines {
+	for _, p := range a.runs {
 		name := p.Name.Value
 		id, err := parseUUID(a.registry.Pipelines[name])
 		if err != nil {
@@ -27,7 +27,7 @@ func (a *Agent) highestCheckpoint() (high pipeline.Position) {
 		if _, err := os.Stat(dir); err != nil {
 			continue // a new pipeline
 		}
-		store, err := openStore(ctx, p, id, dir, a.log.With("pipeline", name))
+		store, err := openStore(ctx, p.Pipeline, id, dir, a.codec, a.log.With("pipeline", name))
 		if err != nil {
 			continue
 		}

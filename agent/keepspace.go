@@ -91,7 +91,7 @@ func (a *Agent) holders(moved map[string]stall, now time.Time) (list []Holder) {
 		if m, ok := moved[s.name]; !ok || m.position != pos {
 			moved[s.name] = stall{position: pos, since: now}
 		}
-		spec, at := a.config.Pipelines[i], s.running()
+		spec, at := a.runs[i], s.running()
 		if at != nil {
 			pos = at.engine.Handled()
 		}

@@ -12,8 +12,8 @@ import (
 func balance(p *api.PipelineStatus) (ok bool, where string) {
 	var off []string
 	for _, s := range p.Sources {
-		if sum := s.Rows + s.Tombstones + s.Dead; sum != s.Received {
-			off = append(off, fmt.Sprintf("source %s received %d but accounts for %d", s.Name, s.Received, sum))
+		if sum := s.Rows + s.Tombstones + s.Dead; sum != s.Received+s.Split {
+			off = append(off, fmt.Sprintf("source %s received %d but accounts for %d", s.Name, s.Received+s.Split, sum))
 		}
 	}
 	for _, s := range p.Sinks {

@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/filesink"
 	"github.com/weirstream/weir/uplink/httpsink"
+	"github.com/weirstream/weir/uplink/objectsink"
 )
 
 // link joins a stream of the outbox with its endpoint through a sender.
@@ -103,17 +104,31 @@ func senderConfig(s *plan.SinkSpec, c *uplink.Config) (err error) {
 		return err
 	}
 	if h := s.HTTP; h != nil {
-		if h.BatchRecords > 0 {
-			c.MaxResults = h.BatchRecords
-		}
-		if h.BatchBytes > 0 {
-			c.MaxBytes = int(h.BatchBytes)
-		}
-		if h.TimeoutNs > 0 {
-			c.Timeout = durationNs(h.TimeoutNs)
-		}
+		batchLimits(c, h.BatchRecords, h.BatchBytes, h.TimeoutNs)
+	}
+	if o := s.Objects; o != nil {
+		batchLimits(c, o.BatchRecords, o.BatchBytes, o.TimeoutNs)
+	}
+	if n := s.NATS; n != nil {
+		batchLimits(c, n.BatchRecords, n.BatchBytes, n.TimeoutNs)
+	}
+	if p := s.Postgres; p != nil {
+		batchLimits(c, p.BatchRecords, p.BatchBytes, p.TimeoutNs)
 	}
 	return nil
+}
+
+// batchLimits sets what is configured; 0: the default.
+func batchLimits(c *uplink.Config, records int, bytes, timeoutNs int64) {
+	if records > 0 {
+		c.MaxResults = records
+	}
+	if bytes > 0 {
+		c.MaxBytes = int(bytes)
+	}
+	if timeoutNs > 0 {
+		c.Timeout = durationNs(timeoutNs)
+	}
 }
 
 // endpoint makes the far end of a sink as configured. It connects to nothing yet.
@@ -123,6 +138,7 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 		h := s.Spec.HTTP
 		c := httpsink.Default()
 		c.URL, c.Protocol, c.TokenFile, c.TLS.CA, c.Board = h.URL.Value, h.Protocol, h.TokenFile, h.CAFile, a.agent.gateway()
+		c.Transports = a.agent.transports
 		c.DenyPrivate = !a.agent.config.Security.AllowPrivate
 		if h.Gzip {
 			c.Compression = "gzip"
@@ -132,12 +148,18 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 			c.Headers[header.Name.Value] = header.Expr.Value
 		}
 		return httpsink.New(c)
+	case s.Spec.Postgres != nil:
+		return a.postgresEndpoint(s)
 	case s.Spec.File != nil:
 		// Below security.file_root, which config has checked.
 		if err := disk.OS.MkdirAll(filepath.Dir(s.Spec.File.File)); err != nil {
 			return nil, fmt.Errorf("make directory of sink %s: %w", s.UID, err)
 		}
 		return filesink.New(filesink.Config{Path: s.Spec.File.File})
+	case s.Spec.Objects != nil:
+		return objectsink.New(a.objectsConfig(s.Spec.Objects))
+	case s.Spec.NATS != nil:
+		return a.natsEndpoint(s.Spec.NATS)
 	}
 	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)
 }

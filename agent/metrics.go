@@ -49,7 +49,7 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 		}
 		for _, x := range p.Sources {
 			l := fmt.Sprintf("{pipeline=%q,source=%q}", p.Name, x.Name)
-			counters(w, "weir_source", l, "received", x.Received, "rows", x.Rows, "tombstones", x.Tombstones, "dead", x.Dead, "stubs", x.Stubs)
+			counters(w, "weir_source", l, "received", x.Received, "split", x.Split, "rows", x.Rows, "tombstones", x.Tombstones, "dead", x.Dead, "stubs", x.Stubs)
 		}
 		for _, x := range p.Steps {
 			l := fmt.Sprintf("{pipeline=%q,step=%q}", p.Name, x.UID)

@@ -30,3 +30,12 @@ func (p *permit) used(name string) {
 	defer p.mu.Unlock()
 	delete(p.names, name)
 }
+
+// extend gives a region what its pipeline was given.
+func (p *permit) extend(pipeline, region string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.names[pipeline] {
+		p.names[region] = true
+	}
+}

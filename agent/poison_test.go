@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
 )
@@ -44,6 +45,34 @@ func (o touchy) Process(in int, r *pipeline.Row, out *pipeline.Out) {
 		}
 	}
 	o.Operator.Process(in, r, out)
+}
+
+// touchyDecoder panics at a message.
+type touchyDecoder struct{ codec.Decoder }
+
+func (d touchyDecoder) Decode(payload []byte, slots []pipeline.Value) error {
+	if strings.Contains(string(payload), `"id":250,`) {
+		panic("slice bounds out of range")
+	}
+	return d.Decoder.Decode(payload, slots)
+}
+
+// TestPoisonMessageBecomesADeadLetter: the same where the decoder fails.
+func TestPoisonMessageBecomesADeadLetter(t *testing.T) {
+	text := strings.Replace(pipelineNamed("p", "log"), "attempts: 3", "attempts: 20", 1)
+	b := newBench(t, strings.Replace(text, "start: earliest", "start: earliest\n    tolerate: 2", 1))
+	b.spoil = func(g *plan.Graph) {
+		made := g.Sources[0].Decoders[0].New
+		g.Sources[0].Decoders[0].New = func() codec.Decoder { return touchyDecoder{made()} }
+	}
+	b.start()
+	b.put(1, 300)
+	s := b.await("delivery", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 300 })
+	if got := s.Pipelines[0]; got.Restarts < 2 || got.Sources[0].Dead != 1 {
+		t.Errorf("%d restarts, sources %+v; want at least 2, and 1 dead letter", got.Restarts, got.Sources)
+	}
+	b.halt()
+	b.wantIDs("p", [2]int{1, 249}, [2]int{251, 300})
 }
 
 // TestPoisonRecordBecomesADeadLetter: the pipeline is restarted, tries the record as often as it is told, and goes on without it; also

@@ -67,7 +67,7 @@ func (a *Agent) carry(before pipeline.Position, add func(*pipeline.Entry) error)
 	return nil
 }
 
-func (s *session) status() api.SessionStatus {
+func (s *session) status(rebirths uint64) api.SessionStatus {
 	st := s.mqtt.Stats()
 	out := api.SessionStatus{Name: s.name, URL: s.url, State: st.State, Error: st.Err}
 	if st.Takeover {
@@ -79,7 +79,7 @@ func (s *session) status() api.SessionStatus {
 		"throttled": st.Throttled, "connects": st.Connects, "connect_failures": st.ConnectFailures, "stale_acks": st.StaleAcks,
 		"session_lost": st.SessionLost, "went_back": st.WentBack, "old_duplicates": st.OldDuplicates, "id_reuse": st.IDReuse,
 		"forgotten": st.Forgotten, "takeovers": st.Takeovers, "refusals": st.Refusals, "queue_hints": st.QueueHints, "full": st.Full,
-		"protocol_errors": st.ProtocolErrors,
+		"protocol_errors": st.ProtocolErrors, "rebirth_requests": rebirths,
 	}
 	return out
 }

@@ -20,7 +20,7 @@ func (a *Agent) Status() api.Status {
 		Journal: a.journalStatus(),
 	}
 	for _, b := range a.sessions {
-		s.Sessions = append(s.Sessions, b.status())
+		s.Sessions = append(s.Sessions, b.status(a.rebirths.sentTo(b.name)))
 	}
 	for _, sup := range a.supervisors {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
@@ -65,8 +65,10 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 }
 
 func (a *Agent) lagLimit(name string) int64 {
-	if p := a.config.Pipeline(name); p != nil {
-		return p.LagBytes
+	for _, p := range a.runs {
+		if p.Name.Value == name {
+			return p.LagBytes
+		}
 	}
 	return 0
 }
@@ -90,7 +92,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 	ledger := a.engine.Ledger()
 	for _, s := range ledger.Sources {
 		p.Sources = append(p.Sources, api.SourceLedger{
-			Name: s.Name, Received: s.Received, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
+			Name: s.Name, Received: s.Received, Split: s.Split, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
 		})
 	}
 	for _, s := range ledger.Steps {

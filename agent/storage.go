@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/store/outbox"
 )
 
@@ -19,13 +20,13 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
 	if a.store = a.agent.takeEarly(a.spec.Name.Value); a.store == nil {
-		if a.store, err = openStore(ctx, a.spec, a.id, dir, a.log); err != nil {
+		if a.store, err = openStore(ctx, a.spec, a.id, dir, a.agent.codec, a.log); err != nil {
 			return err
 		}
 	}
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-		FS: disk.OS, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Logger: a.log,
+		FS: disk.OS, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log,
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
 				"sink", sink, "seq", seq, "held", held, "made", made)
@@ -41,7 +42,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 }
 
 // openStore opens a pipeline's checkpoints through recovery.
-func openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir string, log *slog.Logger) (snapshot.Store, error) {
+func openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir string, codec *log.Codec, logger *slog.Logger) (snapshot.Store, error) {
 	if d := spec.Checkpoint.Dir; d != "" {
 		dir = filepath.Join(d, id.String())
 		if err := disk.OS.MkdirAll(dir); err != nil {
@@ -49,7 +50,7 @@ func openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir
 		}
 	}
 	if spec.Checkpoint.Store == "bbolt" {
-		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, "checkpoints.db"), Pipeline: id, Logger: log})
+		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, "checkpoints.db"), Pipeline: id, Codec: codec, Logger: logger})
 		if err != nil {
 			return nil, fmt.Errorf("open checkpoint store: %w", err)
 		}
@@ -60,7 +61,7 @@ func openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir
 		open = snapshot.OpenPebble
 	}
 	s, err := open(ctx, snapshot.LogOptions{
-		FS: disk.OS, Dir: filepath.Join(dir, "checkpoints"), Pipeline: id, Catalog: filepath.Join(dir, "catalog.db"), Logger: log,
+		FS: disk.OS, Dir: filepath.Join(dir, "checkpoints"), Pipeline: id, Catalog: filepath.Join(dir, "catalog.db"), Codec: codec, Logger: logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)

@@ -28,6 +28,7 @@ var errFinal = errors.New("not restarted")
 // checkpoint, exactly as after a crash. Its goroutine owns everything but what mu guards.
 type supervisor struct {
 	name     string
+	base     string // of the pipeline that it is a region of; else the same
 	strategy RestartStrategy
 	attempt  func(ctx context.Context, ready func(*attempt)) error
 	log      *slog.Logger
@@ -56,7 +57,7 @@ type command struct {
 
 func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, attempt func(context.Context, func(*attempt)) error) *supervisor {
 	return &supervisor{
-		name: name, strategy: strategy, attempt: attempt, log: log.With("pipeline", name), started: time.Now(),
+		name: name, base: name, strategy: strategy, attempt: attempt, log: log.With("pipeline", name), started: time.Now(),
 		state: PipelineStarting, commands: make(chan command), ended: make(chan struct{}), refused: func() {},
 	}
 }

@@ -37,7 +37,9 @@ type Out struct {
 	// Reuse tells that nobody keeps the slots of a batch beyond it: Reset takes them back. The engine sets it for tasks whose rows go
 	// to no other task.
 	Reuse bool
-	slabs [][]Value // with Reuse: all that were made, and how many of them are in use
+	// Slabs is where Release puts the memory of slots, for the steps of other pipelines; nil: it stays here.
+	Slabs *Slabs
+	slabs [][]Value // with Reuse: all that are here, and how many of them are in use; the others hold zeros
 	used  int
 	track *track // inside a keyed region: the ties of what is emitted; else nil
 }
@@ -61,12 +63,15 @@ func (o *Out) Slots(n int) []Value {
 func (o *Out) nextSlab(n int) {
 	for o.used < len(o.slabs) { // a slab too small for n is passed over: rows of one step are of one width
 		o.slab = o.slabs[o.used]
-		clear(o.slab)
 		if o.used++; len(o.slab) >= n {
 			return
 		}
 	}
-	o.slab = make([]Value, max(n, slabValues))
+	if n <= slabValues {
+		o.slab = o.Slabs.take()
+	} else {
+		o.slab = make([]Value, n)
+	}
 	if o.Reuse {
 		o.slabs, o.used = append(o.slabs, o.slab), o.used+1
 	}
@@ -145,11 +150,53 @@ func (o *Out) RefuseRaw(reason, detail, topic string, raw []byte) {
 	o.Dead = append(o.Dead, DeadRow{At: o.At, Step: o.Step, Reason: reason, Detail: detail, Topic: topic, Raw: raw})
 }
 
+// takeBack makes the slots of the batch free for the next, and lets go of what they refer to. Only what was used is cleared: most batches are
+// small.
+func (o *Out) takeBack() {
+	if !o.Reuse {
+		return
+	}
+	for i, s := range o.slabs[:o.used] {
+		if i == o.used-1 {
+			s = s[:len(s)-len(o.slab)]
+		}
+		clear(s)
+	}
+	o.slab, o.used = nil, 0
+}
+
+// Release gives the memory of slots to others until the next batch. Only with Reuse, when nobody reads the rows of the batch any more.
+func (o *Out) Release() {
+	if !o.Reuse || o.Slabs == nil {
+		return
+	}
+	o.takeBack()
+	for i, s := range o.slabs {
+		o.Slabs.give(s)
+		o.slabs[i] = nil
+	}
+	o.slabs = o.slabs[:0]
+}
+
+// Shrink lets go of memory for rows that a burst has left. Only between batches, when nobody reads the rows of the last one any more.
+func (o *Out) Shrink() {
+	for i := range o.Ports {
+		if cap(o.Ports[i]) > shrunkRows {
+			o.Ports[i] = nil
+		}
+	}
+	if cap(o.Dead) > shrunkRows {
+		o.Dead = nil
+	}
+	o.text = nil
+}
+
+// shrunkRows are worth keeping: less than a page.
+const shrunkRows = 32
+
 // Reset empties the Out for the next batch. Text handed out before stays valid, and slots without Reuse.
 func (o *Out) Reset() {
-	if o.Reuse {
-		o.slab, o.used = nil, 0
-	}
+	o.takeBack()
 	for i := range o.Ports {
 		clear(o.Ports[i])
 		o.Ports[i] = o.Ports[i][:0]

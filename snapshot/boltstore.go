@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/boltkv"
+	"github.com/weirstream/weir/store/log"
 )
 
 var (
@@ -40,6 +41,7 @@ type BoltOptions struct {
 	Path     string // of the one file; its directory exists
 	Pipeline UUID
 	Bolt     boltkv.Options
+	Codec    *log.Codec // packs what is kept; nil: one of the store's own
 	Logger   *slog.Logger
 }
 
@@ -79,11 +81,8 @@ func OpenBolt(o BoltOptions) (*BoltStore, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &BoltStore{o: o}
+	s := &BoltStore{o: o, pack: newPacker(o.Codec)}
 	var err error
-	if s.pack, err = newPacker(); err != nil {
-		return nil, err
-	}
 	s.db, err = boltkv.Open(o.Path, o.Bolt)
 	if errors.Is(err, boltkv.ErrCorrupt) {
 		to, aerr := boltkv.SetAside(o.Path)
@@ -365,6 +364,5 @@ func (s *BoltStore) Stats() StoreStats {
 func (s *BoltStore) Close() error {
 	s.merging.Lock()
 	defer s.merging.Unlock()
-	s.pack.close()
 	return s.db.Close()
 }

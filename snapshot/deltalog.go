@@ -24,7 +24,9 @@ type LogOptions struct {
 	Log *log.Config
 	// Catalog is the path of the bbolt catalog; "": none. It lies on the real file system whatever FS is.
 	Catalog string
-	Logger  *slog.Logger
+	// Codec packs deltas and bases; nil: one of the store's own.
+	Codec  *log.Codec
+	Logger *slog.Logger
 }
 
 // DefaultLogConfig is the log of a LogStore: only a Sync commits, so that a small checkpoint is one frame, and what is held in
@@ -35,6 +37,7 @@ func DefaultLogConfig() log.Config {
 	c.MaxUnsynced = 1 << 20
 	c.TailBytes = 64 << 10
 	c.SpareSegments = 2
+	c.SegmentBytesMin = 256 << 10     // most states are small
 	c.Compress, c.FastBytes = true, 0 // deltas are few: flash counts, not CPU
 	return c
 }
@@ -44,6 +47,9 @@ func OpenLog(ctx context.Context, o LogOptions) (*LogStore, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Codec == nil {
+		o.Codec = log.NewCodec() // its log and its bases share it
+	}
 	cfg := DefaultLogConfig()
 	if o.Log != nil {
 		cfg = *o.Log
@@ -51,7 +57,7 @@ func OpenLog(ctx context.Context, o LogOptions) (*LogStore, error) {
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)
 	}
-	l, _, err := log.Open(log.Options{FS: o.FS, Dir: filepath.Join(o.Dir, "log"), Config: cfg, Logger: o.Logger})
+	l, _, err := log.Open(log.Options{FS: o.FS, Dir: filepath.Join(o.Dir, "log"), Config: cfg, Codec: o.Codec, Logger: o.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)
 	}
@@ -65,10 +71,7 @@ func OpenLog(ctx context.Context, o LogOptions) (*LogStore, error) {
 // newLogStore makes the store over a recovered log.
 func newLogStore(ctx context.Context, o LogOptions, l recordLog, chunk int) (*LogStore, error) {
 	s := &LogStore{log: l, fs: o.FS, dir: o.Dir, uuid: o.Pipeline, logger: o.Logger, chunk: chunk}
-	var err error
-	if s.pack, err = newPacker(); err != nil {
-		return nil, err
-	}
+	s.pack = newPacker(o.Codec)
 	if err := s.recover(ctx); err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)
 	}
@@ -78,6 +81,7 @@ func newLogStore(ctx context.Context, o LogOptions, l recordLog, chunk int) (*Lo
 	if o.Catalog == "" {
 		return s, nil
 	}
+	var err error
 	if s.catalog, err = openCatalog(o.Catalog, o.Logger); err != nil {
 		return nil, err
 	}

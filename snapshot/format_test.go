@@ -142,10 +142,7 @@ func TestChunkDamage(t *testing.T) {
 // testBase is a base of some blocks.
 func testBase(t testing.TB) []byte {
 	t.Helper()
-	p, err := newPacker()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPacker(nil)
 	var out bytes.Buffer
 	w, err := newBaseWriter(&out, p, testPipeline, 3, 4)
 	if err != nil {
@@ -170,10 +167,7 @@ func testBase(t testing.TB) []byte {
 
 // readBase opens a base, verifies it, and reads every entry.
 func readBase(b []byte) (n int, err error) {
-	p, err := newPacker()
-	if err != nil {
-		return 0, err
-	}
+	p := newPacker(nil)
 	f, err := openBase(bytes.NewReader(b), int64(len(b)), p)
 	if err != nil {
 		return 0, err
@@ -204,10 +198,7 @@ func TestBaseDamage(t *testing.T) {
 	if n, err := readBase(b); n != 1200 || err != nil {
 		t.Fatalf("%d entries, %v", n, err)
 	}
-	p, err := newPacker()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPacker(nil)
 	// Every byte is under the sha256; the blocks, read without it, have a checksum of their own. Around the ends every bit is
 	// tried, between them a sample.
 	for n := 0; n < len(b); n++ {
@@ -280,10 +271,7 @@ func FuzzBody(f *testing.F) {
 
 func FuzzBase(f *testing.F) {
 	f.Add(testBase(f))
-	p, err := newPacker()
-	if err != nil {
-		f.Fatal(err)
-	}
+	p := newPacker(nil)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		base, err := openBase(bytes.NewReader(b), int64(len(b)), p)
 		if err == nil {
@@ -300,10 +288,7 @@ func FuzzBaseFooter(f *testing.F) {
 }
 
 func FuzzUnpack(f *testing.F) {
-	p, err := newPacker()
-	if err != nil {
-		f.Fatal(err)
-	}
+	p := newPacker(nil)
 	f.Add(p.pack(nil, testBody().buf))
 	f.Add(p.pack(nil, []byte("abc")))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -391,6 +391,5 @@ func (s *LogStore) Close() error {
 	if s.catalog != nil {
 		err = s.catalog.close()
 	}
-	s.pack.close()
 	return errors.Join(err, s.log.Close())
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/weirstream/weir/store/log"
 )
 
 const (
@@ -19,24 +19,15 @@ const (
 
 // packer compresses and checks blocks. It may be used by several goroutines.
 type packer struct {
-	enc *zstd.Encoder
-	dec *zstd.Decoder
+	codec *log.Codec
 }
 
-func newPacker() (*packer, error) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(128<<10),
-		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
-	if err != nil {
-		return nil, fmt.Errorf("make zstd encoder: %w", err)
+func newPacker(c *log.Codec) *packer {
+	if c == nil {
+		c = log.NewCodec()
 	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(unpackedMax))
-	if err != nil {
-		return nil, fmt.Errorf("make zstd decoder: %w", err)
-	}
-	return &packer{enc, dec}, nil
+	return &packer{c}
 }
-
-func (p *packer) close() { p.dec.Close() }
 
 // pack appends the packed form of raw: compressed when that is smaller.
 func (p *packer) pack(dst, raw []byte) []byte {
@@ -44,7 +35,7 @@ func (p *packer) pack(dst, raw []byte) []byte {
 	dst = append(dst, codecZstd)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(raw)))
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
-	dst = p.enc.EncodeAll(raw, dst)
+	dst = p.codec.Pack(dst, raw)
 	if len(dst)-start-packHeader >= len(raw) {
 		dst = append(dst[:start+packHeader], raw...)
 		dst[start] = codecRaw
@@ -86,7 +77,7 @@ func (p *packer) unpack(dst, b []byte) ([]byte, error) {
 	case codecRaw:
 		dst = append(dst[:0], payload...)
 	case codecZstd:
-		if dst, err = p.dec.DecodeAll(payload, dst[:0]); err != nil {
+		if dst, err = p.codec.Unpack(dst[:0], payload); err != nil {
 			return nil, fmt.Errorf("unpack block: %w: %w", ErrCorrupt, err)
 		}
 	default:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
@@ -73,8 +75,9 @@ type SenderOptions struct {
 type Sender struct {
 	o       SenderOptions
 	keyOnly bool
-	record  int // largest payload
-	retries int // failures in a row, over batches and Opens
+	record  int      // largest payload
+	retries int      // failures in a row, over batches and Opens
+	told    []string // kinds of failures that were logged since something went through
 	log     *slog.Logger
 	metrics Metrics
 }
@@ -378,11 +381,28 @@ func (s *Sender) reject(ctx context.Context, b *Batch, rejected []Rejected) erro
 	return nil
 }
 
+// toldMax bounds how many kinds of failure are logged before something goes through again.
+const toldMax = 8
+
+// withoutNumbers makes errors alike that differ in ports, counts and times: each kind of failure is told once.
+func withoutNumbers(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
 func (s *Sender) backOff(ctx context.Context, err error) error { return s.backOffAtLeast(ctx, err, 0) }
 
 func (s *Sender) backOffAtLeast(ctx context.Context, err error, least time.Duration) error {
 	s.metrics.fail(err)
 	if s.retries == 0 {
+		s.told = s.told[:0]
+	}
+	if shape := withoutNumbers(err.Error()); len(s.told) < toldMax && !slices.Contains(s.told, shape) {
+		s.told = append(s.told, shape)
 		s.log.Warn("upstream cannot be reached or refuses, trying on", "error", err)
 	}
 	n := s.retries

@@ -52,6 +52,18 @@ func (f *fake) DeadLetters(p string, after uint64, limit int, each func(uint64, 
 	return nil
 }
 
+func (f *fake) TapPipeline(_ context.Context, p string, o TapOptions, line func([]byte, bool) error) error {
+	if err := f.note(fmt.Sprint("tap ", o.Steps, o.Sources, o.Count), p); err != nil {
+		return err
+	}
+	for n := range o.Count {
+		if err := line(fmt.Appendf(nil, `{"from":"x","position":%d}`, n), n%2 == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // serve answers on a socket until the test ends. A stale socket is in the way.
 func serve(t *testing.T, f *fake) (*Client, string) {
 	t.Helper()
@@ -109,11 +121,22 @@ func TestEveryRoute(t *testing.T) {
 	if err != nil || !slices.Equal(letters, []uint64{6, 7, 8}) {
 		t.Errorf("dead letters: %v %v", letters, err)
 	}
+	var lines []string
+	tap := TapOptions{Steps: []string{"a", "b.late"}, Sources: true, Count: 3}
+	if err := c.Tap(ctx, "p", tap, func(l []byte) error { lines = append(lines, string(l)); return nil }); err != nil || len(lines) != 3 || lines[2] != `{"from":"x","position":2}` {
+		t.Errorf("tap: %q %v", lines, err)
+	}
+	if err := c.Tap(ctx, "q", tap, nil); err == nil || !strings.Contains(err.Error(), "no such pipeline") {
+		t.Errorf("tap of another: %v", err)
+	}
+	if err := c.Tap(ctx, "p", TapOptions{}, nil); err == nil || !strings.Contains(err.Error(), "parameter step is missing") {
+		t.Errorf("tap of nothing: %v", err)
+	}
 	var out strings.Builder
 	if err := c.Metrics(ctx, &out); err != nil || out.String() != "weir_info 1\n" {
 		t.Errorf("metrics: %q %v", out.String(), err)
 	}
-	if got := strings.Join(f.calls, " "); got != "list trigger stop start restart dead" {
+	if got := strings.Join(f.calls, " "); got != "list trigger stop start restart dead tap [a b.late] true 3" {
 		t.Errorf("the agent was asked: %s", got)
 	}
 }

@@ -25,6 +25,7 @@ type Agent interface {
 	StartPipeline(ctx context.Context, pipeline string) error
 	RestartPipeline(ctx context.Context, pipeline string) error
 	DeadLetters(pipeline string, after uint64, limit int, f func(seq uint64, letter []byte) error) error
+	TapPipeline(ctx context.Context, pipeline string, o TapOptions, line func(b []byte, more bool) error) error
 }
 
 // ErrNotFound is returned by an Agent for a pipeline that the config does not have.
@@ -120,6 +121,7 @@ func (s *Server) routes() http.Handler {
 		})
 	}
 	m.HandleFunc("GET /v1/pipelines/{name}/deadletters", s.deadLetters)
+	m.HandleFunc("GET /v1/pipelines/{name}/tap", s.tap)
 	m.HandleFunc("GET /metrics", s.metrics)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.agent.Health()) })
 	m.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.agent.Ready()) })

@@ -106,10 +106,11 @@ type RegionStatus struct {
 	Rows  []uint64 `json:"rows"`
 }
 
-// SourceLedger: received = rows + tombstones + dead.
+// SourceLedger: received + split = rows + tombstones + dead.
 type SourceLedger struct {
 	Name       string `json:"name"`
-	Received   uint64 `json:"received"`
+	Received   uint64 `json:"received"` // messages
+	Split      uint64 `json:"split"`    // records in them beyond the first of each
 	Rows       uint64 `json:"rows"`
 	Tombstones uint64 `json:"tombstones"`
 	Dead       uint64 `json:"dead"`

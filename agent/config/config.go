@@ -75,6 +75,10 @@ type Pipeline struct {
 	LagBytes   int64  // lag_limit; 0: none
 	// Graph is the checked pipeline.
 	Graph *plan.Graph
+	// Whole is set in a region (Regions): the pipeline that it is a part of.
+	Whole *Pipeline
+
+	regions []*Pipeline // see Regions
 }
 
 // Values of Pipeline.Start.

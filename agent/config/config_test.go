@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,27 @@ func TestSizes(t *testing.T) {
 }
 
 // TestCase20_Names: names are accepted or refused with the reason, the same on every platform.
+// deadbandOf is the small config with a deadband behind its source.
+func deadbandOf(threshold string) string {
+	return strings.Replace(small, "sinks: [{uid: out, from: s,",
+		"steps: [{uid: d, from: s, by: [k], deadband: {value: len(k), threshold: "+threshold+"}}]\n    sinks: [{uid: out, from: d,", 1)
+}
+
+// TestNumbersWithExponents: what is plain is a number, with and without a point; what is quoted is text.
+func TestNumbersWithExponents(t *testing.T) {
+	for text, want := range map[string]float64{"5e-1": 0.5, "1e-9": 1e-9, "2E3": 2000, "1.5e+3": 1500, "1e3": 1000, "5": 5} {
+		written, full := mustParse(t, deadbandOf(text)), mustParse(t, deadbandOf(strconv.FormatFloat(want, 'f', -1, 64)))
+		if got, want := written.Pipelines[0].Graph.Steps[0].Params, full.Pipelines[0].Graph.Steps[0].Params; got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for _, text := range []string{`"1e-9"`, "1e", "e9", "1e99999", "-1e-9", "0x1e3"} {
+		if _, err := Parse("weir.yaml", []byte(deadbandOf(text))); err == nil {
+			t.Errorf("%s is accepted as a threshold", text)
+		}
+	}
+}
+
 func TestCase20_Names(t *testing.T) {
 	refused := map[string]string{
 		"räum/1": "character '/'", "a b": "character ' '", "a'; drop table x;--": "character '\\''", "..": "begins with", "": "empty", ".a": "begins with",
@@ -143,14 +165,32 @@ func TestFlinkNames(t *testing.T) {
 	}
 }
 
+func TestFailover(t *testing.T) {
+	const branches = "    steps: [{uid: f, from: s, filter: x > 1}]\n    sinks: [{uid: b, from: s, file: {path: b.txt}}, {uid: a, from: f, file: {path: a.txt}}]\n"
+	for text, want := range map[string]string{
+		"": "p", "    restart: {failover: full}\n": "p", "    jobmanager.execution.failover-strategy: full\n": "p",
+		"    restart: {failover: region}\n": "p/a p/b", "    jobmanager.execution.failover-strategy: region\n": "p/a p/b",
+	} {
+		c := mustParse(t, strings.Replace(small, "    sinks: [{uid: out, from: s, file: {path: out.jsonl}}]\n", branches+text, 1))
+		var names []string
+		for _, r := range c.Pipelines[0].Regions() {
+			names = append(names, r.Name.Value)
+			if r.Graph == nil || r.Base() != "p" {
+				t.Errorf("%q: region %+v", text, r)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
 // TestNoSettingWithoutEffect: what this release does not act on is refused by name, under weir's name and Flink's.
 func TestNoSettingWithoutEffect(t *testing.T) {
 	for text, want := range map[string]string{
-		small + "    jobmanager.execution.failover-strategy: full\n":                                      `"jobmanager.execution.failover-strategy" is not in this release`,
 		small + "    execution.checkpointing.incremental: true\n":                                         `"execution.checkpointing.incremental" is not in this release`,
 		small + "    state.backend.incremental: true\n":                                                   `"state.backend.incremental" is not in this release`,
 		small + "    execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION\n": `retention" is not in this release`,
-		small + "    failover: region\n":                                                                  `"failover" in a pipeline is not built in this release`,
 		small + "    checkpoint: {incremental: true}\n":                                                   `"incremental" in checkpoint is not built in this release`,
 		small + "    checkpoint: {externalized: retain}\n":                                                `"externalized" in checkpoint is not built in this release`,
 		small + "central: {url: \"file:///srv/central\"}\n":                                               `"central" in the config is not built in this release`,
@@ -289,6 +329,8 @@ func FuzzParse(f *testing.F) {
 				t.Fatal("accepted without a graph")
 			}
 			plan.Explain(&p.Spec, p.Graph)
+			p.Restart.Failover = FailoverRegion
+			p.Regions() // what compiles as a whole does in parts
 		}
 	})
 }

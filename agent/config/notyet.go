@@ -2,18 +2,13 @@ package config
 
 // Settings that belong to the design and that this release does not act on are refused by name: what is accepted has an effect.
 
-var (
-	pipelineNotYet = map[string]string{"failover": "a failure restarts the whole pipeline and leaves the others alone"}
-
-	checkpointNotYet = map[string]string{
-		"incremental":  "checkpoints hold what changed since the last one",
-		"externalized": "the checkpoints of a pipeline that left the config stay in state_dir",
-	}
-)
+var checkpointNotYet = map[string]string{
+	"incremental":  "checkpoints hold what changed since the last one",
+	"externalized": "the checkpoints of a pipeline that left the config stay in state_dir",
+}
 
 // flinkNotYet are Flink's names of those settings, with what holds instead.
 var flinkNotYet = map[string]string{
-	"jobmanager.execution.failover-strategy":                    pipelineNotYet["failover"],
 	"execution.checkpointing.incremental":                       checkpointNotYet["incremental"],
 	"state.backend.incremental":                                 checkpointNotYet["incremental"],
 	"execution.checkpointing.externalized-checkpoint-retention": checkpointNotYet["externalized"],

@@ -95,7 +95,7 @@ var flattenObject = &object[plan.FlattenSpec]{what: "flatten", place: func(f *pl
 	set("fields", elementFieldsKind{}, func(f *plan.FlattenSpec) *[]plan.ElementSpec { return &f.Fields },
 		"Fields of an element and their types (bool, int, float, string, scalar, json, any): an element that is no object with these is a dead letter. Left out: an element may be anything."),
 	set("time", pathOfField, func(f *plan.FlattenSpec) *plan.Text { return &f.Time }, "Field of the element that is the event time of its row. Left out: the row keeps that of the message."),
-	set("unit", choiceText{choiceKind{words: timeUnits}}, func(f *plan.FlattenSpec) *plan.Text { return &f.Unit }, "Unit of time, as in a source.", byDefault("ms")),
+	set("unit", choiceText{choiceKind{words: zonelessUnits}}, func(f *plan.FlattenSpec) *plan.Text { return &f.Unit }, "Unit of time, as in a source.", byDefault("ms")),
 	set("earliest", dateKind{}, func(f *plan.FlattenSpec) *int64 { return &f.MinMs }, "Oldest sane event time of an element.", byDefault("2000-01-01")),
 	set("latest", dateKind{}, func(f *plan.FlattenSpec) *int64 { return &f.MaxMs }, "Newest sane event time of an element.", byDefault("2100-01-01")),
 	set("limit", intKind{1, 1 << 20}, func(f *plan.FlattenSpec) *int { return &f.ElementsMax }, "Most elements of an array; a message with more is a dead letter.", byDefault("65536")),

@@ -30,6 +30,7 @@ type Checkpoint struct {
 // Restart is Flink's restart strategy. Only the parameters of Strategy mean something.
 type Restart struct {
 	Strategy string // none, fixed-delay, failure-rate, exponential-delay
+	Failover string // full, region
 	// fixed-delay
 	Attempts int
 	// fixed-delay and failure-rate
@@ -83,6 +84,7 @@ var restartObject = &object[Restart]{what: "restart", list: []*setting{
 		means: map[string]string{"off": "none", "disable": "none", "fixeddelay": "fixed-delay", "failurerate": "failure-rate", "exponentialdelay": "exponential-delay"}},
 		func(r *Restart) *string { return &r.Strategy }, "What happens after a failure of the pipeline.", byDefault("exponential-delay"),
 		flink("restart-strategy.type"), flink("restart-strategy")),
+	failoverSetting,
 	set("attempts", intKind{1, math.MaxInt32}, func(r *Restart) *int { return &r.Attempts },
 		"fixed-delay: restarts before the pipeline stays down.", byDefault("1"), flink("restart-strategy.fixed-delay.attempts")),
 	set("delay", durationKind{most: 24 * time.Hour}, func(r *Restart) *time.Duration { return &r.Delay },
@@ -132,7 +134,7 @@ func checkRestart(r *reader, n *node, v *Restart) {
 	}
 }
 
-var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, unknown: notYet(pipelineNotYet), check: checkStores, list: []*setting{
+var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, check: checkStores, list: []*setting{
 	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
 		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
 	set("parallelism", parallelismKind{}, func(p *Pipeline) *int { return &p.Parallelism },
@@ -142,7 +144,7 @@ var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeli
 	set("state", stateObject, func(p *Pipeline) *State { return &p.State }, "State of the steps."),
 	set("restart", restartObject, func(p *Pipeline) *Restart { return &p.Restart }, "Restarts after a failure."),
 	set("tolerate", intKind{0, 1000}, func(p *Pipeline) *int { return &p.Tolerate },
-		"How often a record at which a step fails is tried, with a restart between, before it becomes a dead letter and the pipeline goes on without it. 0: no limit, the pipeline fails with it each time.", byDefault("3")),
+		"How often a record at which a step or a decoder fails is tried, with a restart between, before it becomes a dead letter and the pipeline goes on without it. 0: no limit, the pipeline fails with it each time.", byDefault("3")),
 	set("on_full", choiceKind{words: []string{"hold", "detach"}}, func(p *Pipeline) *string { return &p.OnFull },
 		"What happens when this pipeline lags more than lag_limit, or lags and the journal is full: hold (it keeps its records; status says so), or detach (the journal lets it go; it stops with the lost range named and goes on with weir run --accept-gap).", byDefault("hold")),
 	set("lag_limit", sizeKind{none: "none"}, func(p *Pipeline) *int64 { return &p.LagBytes },
@@ -165,6 +167,9 @@ func (p *Pipeline) complete(c *Config) {
 	for _, s := range p.Sinks {
 		if s.File != nil {
 			completeFile(s.File, c.Security.FileRoot.Value)
+		}
+		if s.Objects != nil {
+			completeObjects(s.Objects, c.Security.FileRoot.Value)
 		}
 	}
 }

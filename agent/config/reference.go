@@ -48,6 +48,8 @@ const referenceTail = `
 - Windows and sorts need event time from every source before them.
 - Brokers and HTTP sinks off this device need TLS, or ` + "`security.allow_plaintext`" + `. HTTP sinks on loopback, link-local or private
   addresses need ` + "`security.allow_private`" + `; a host name is judged when it is dialled.
+- A postgres sink names the columns of its rows, or they are all known; the table itself is checked when it is opened. Its host needs TLS unless it is on this
+  device, or ` + "`security.allow_plaintext`" + `.
 - File sinks write below ` + "`security.file_root`" + `, each its own file. file_root and state_dir do not lie within each other.
 
 ## What a row holds
@@ -109,7 +111,7 @@ func FlinkNames() string {
 	b.WriteString(`# Flink's names
 
 Settings of a pipeline may be written with Flink's option names, flat, at the level of the pipeline. Both names of one setting
-at once are refused. Values such as ` + "`EXACTLY_ONCE`, `10 s`, `3min`, `fixeddelay`, `hashmap`" + ` are understood.
+at once are refused. Values such as ` + "`EXACTLY_ONCE`, `10 s`, `3min`, `fixeddelay`, `hashmap`, `rocksdb`" + ` are understood.
 
 | Flink | weir | default here |
 |---|---|---|
@@ -133,12 +135,14 @@ What differs, and why:
 
 - ` + "`execution.checkpointing.tolerable-failed-checkpoints`" + `: Flink's default is 0, here -1 (any number): a gateway with a full disk wins nothing by restarting.
 - ` + "`execution.checkpointing.num-retained`" + `: Flink's default is 1, here 3: a damaged newest checkpoint must have one to fall back to.
+- ` + "`jobmanager.execution.failover-strategy`" + `: Flink's default is region, here full: a part costs memory and flash like a pipeline. Branches that share a source alone are parts of their own.
 - ` + "`execution.checkpointing.max-concurrent-checkpoints`" + `: 1 is the only value.
-- ` + "`state.backend.type`" + `: hashmap is memory; rocksdb has no counterpart in this release.
+- ` + "`state.backend.type`" + `: hashmap is memory, rocksdb is pebble.
 
 Concepts: key by → ` + "`by`" + `; DataStream union → a step with several inputs; side output of late data → ` + "`STEP.late`" + `; uid → ` + "`uid`" + `;
 WatermarkStrategy.forBoundedOutOfOrderness → ` + "`time.out_of_orderness`" + `; withIdleness → ` + "`idle`" + `; allowedLateness → ` + "`window.allowed_lateness`" + `;
-TumblingEventTimeWindows.of(size, offset) → ` + "`window: {tumbling, offset}`" + `.
+TumblingEventTimeWindows.of(size, offset) → ` + "`window: {tumbling, offset}`" + `. More, and eKuiper's: [steps](operators.md#names-elsewhere),
+[joins](joins.md#names-elsewhere).
 `)
 	return b.String()
 }

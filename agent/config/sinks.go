@@ -9,12 +9,16 @@ import (
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
-var sinksNotBuilt = []string{"postgres", "postgresql", "nats", "mqtt", "objects", "object", "s3", "kafka", "influxdb", "jdbc", "websocket", "stdout", "print"}
+var sinksNotBuilt = []string{"postgresql", "mqtt", "object", "s3", "kafka", "influxdb", "jdbc", "websocket", "stdout", "print"}
+
+var sinksBuilt = []string{"http", "postgres", "file", "objects", "nats"}
+
+var sinkNames = strings.Join(sinksBuilt, ", ")
 
 var sinkObject = &object[plan.SinkSpec]{what: "a sink", place: func(s *plan.SinkSpec, at plan.Pos) { s.Pos = at }, flaw: func(s *plan.SinkSpec) { s.Flawed = true },
 	unknown: func(key string) string {
 		if slices.Contains(sinksNotBuilt, key) {
-			return "sinks are http and file"
+			return "sinks are " + sinkNames
 		}
 		return ""
 	},
@@ -30,12 +34,15 @@ var sinkObject = &object[plan.SinkSpec]{what: "a sink", place: func(s *plan.Sink
 		set("on_limit", choiceKind{words: []string{"block", "drop_oldest"}}, func(s *plan.SinkSpec) *string { return &s.OnLimit },
 			"At max_bytes: block the pipeline, or drop the oldest results, counted, as a gap.", byDefault("block")),
 		set("http", optional[plan.HTTPTarget]{httpObject}, func(s *plan.SinkSpec) **plan.HTTPTarget { return &s.HTTP }, "Sends batches of JSON lines to a URL."),
+		set("postgres", optional[plan.PostgresTarget]{postgresObject}, func(s *plan.SinkSpec) **plan.PostgresTarget { return &s.Postgres }, "Writes rows into a table of PostgreSQL."),
 		set("file", optional[plan.FileTarget]{fileObject}, func(s *plan.SinkSpec) **plan.FileTarget { return &s.File }, "Appends JSON lines to a file."),
+		set("objects", optional[plan.ObjectsTarget]{objectsObject}, func(s *plan.SinkSpec) **plan.ObjectsTarget { return &s.Objects }, "Puts batches as objects into S3 or a directory."),
+		set("nats", optional[plan.NATSTarget]{natsObject}, func(s *plan.SinkSpec) **plan.NATSTarget { return &s.NATS }, "Appends to a stream of NATS JetStream."),
 	},
 	check: func(r *reader, n *node, s *plan.SinkSpec) {
 		targets := 0
 		for _, e := range n.entries {
-			if e.key.text == "http" || e.key.text == "file" {
+			if slices.Contains(sinksBuilt, e.key.text) {
 				targets++
 				continue
 			}
@@ -44,7 +51,7 @@ var sinkObject = &object[plan.SinkSpec]{what: "a sink", place: func(s *plan.Sink
 			}
 		}
 		if targets != 1 && !(targets == 0 && s.Flawed) {
-			r.problems.Add(n.pos, "", "a sink has exactly one of http, file", "the sink has %d targets", targets)
+			r.problems.Add(n.pos, "", "a sink has exactly one of "+sinkNames, "the sink has %d targets", targets)
 		}
 	},
 }

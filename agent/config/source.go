@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/topic"
 )
@@ -13,7 +14,7 @@ import (
 var sourceObject = &object[Source]{what: "a source", list: []*setting{
 	set("mqtt", mqttObject, func(s *Source) *Source { return s }, "Where the messages come from.", required()),
 	set("decode", decodeKind{}, func(s *Source) *[]plan.DecodeSpec { return &s.Decode },
-		"How payloads are read: json, cbor, text, number, bytes; or a list of {topic, as}, of which the first that matches counts (no topic: all others). What nothing matches becomes a dead letter.", byDefault("json")),
+		"How payloads are read: json, cbor, csv, influx, sparkplug, text, number, bytes; or a list of {topic, as}, of which the first that matches counts (no topic: all others). What nothing matches becomes a dead letter.", byDefault("json")),
 	set("fields", fieldsKind{}, func(s *Source) *[]plan.FieldSpec { return &s.Fields },
 		"Fields of the payload and their types (bool, int, float, string, json, any). Given: other names are refused in expressions. Left out: every name is accepted."),
 	set("time", optional[plan.TimeSpec]{timeObject}, func(s *Source) **plan.TimeSpec { return &s.Time }, "Event time. Windows need it."),
@@ -47,7 +48,7 @@ var mqttObject = &object[Source]{what: "mqtt", list: []*setting{
 	s.Filter = filter
 }}
 
-var decoders = []string{plan.DecodeJSON, plan.DecodeCBOR, plan.DecodeText, plan.DecodeNumber, plan.DecodeBytes, plan.DecodeCSV, plan.DecodeInflux}
+var decoders = []string{plan.DecodeJSON, plan.DecodeCBOR, plan.DecodeText, plan.DecodeNumber, plan.DecodeBytes, plan.DecodeCSV, plan.DecodeInflux, plan.DecodeSparkplug}
 
 // decodeKind is one decoder for all topics, or a list.
 type decodeKind struct{}
@@ -60,11 +61,17 @@ var decodeObject = &object[plan.DecodeSpec]{what: "a decoder", list: []*setting{
 		return ""
 	}, allowed: "an MQTT topic filter"}, func(d *plan.DecodeSpec) *plan.Text { return &d.Topic }, "Topics that it reads. Left out: all that no earlier one matched."),
 	set("as", choiceText{choiceKind{words: decoders}}, func(d *plan.DecodeSpec) *plan.Text { return &d.As },
-		"json, cbor, csv, influx (line protocol); text, number, bytes put the payload into the field value.", required()),
+		"json, cbor, csv, influx (line protocol), sparkplug (Sparkplug B); text, number, bytes put the payload into the field value.", required()),
 	set("columns", textsKind{textKind{what: "the name of a column", check: plan.CheckFieldName, allowed: plan.FieldNameAllowed}}, func(d *plan.DecodeSpec) *[]plan.Text { return &d.Columns },
 		"csv: names of the values of a line, in order."),
 	set("separator", choiceKind{words: []string{",", ";", "|", "tab"}}, func(d *plan.DecodeSpec) *string { return &d.Separator },
 		"csv: what stands between the values.", byDefault(",")),
+	set("rows", choiceKind{words: []string{plan.RowsMessage, plan.RowsMetric}}, func(d *plan.DecodeSpec) *string { return &d.Rows },
+		"sparkplug: a row per message, whose fields are its metrics, or a row per metric with name, value, datatype, timestamp, historical, alias.", byDefault(plan.RowsMessage)),
+	set("rebirth", boolKind{}, func(d *plan.DecodeSpec) *bool { return &d.Rebirth },
+		"sparkplug: ask a node for its birth certificates (a node command is published) when a message is missing or an alias is unknown.", byDefault("true")),
+	set("rebirth_every", wholeMs{durationKind{least: time.Second}}, func(d *plan.DecodeSpec) *int64 { return &d.RebirthEveryMs },
+		"sparkplug: least time between two such requests to one node.", byDefault("1m")),
 }, place: func(d *plan.DecodeSpec, at plan.Pos) { d.Pos = at }, check: checkDecode}
 
 func checkDecode(r *reader, n *node, d *plan.DecodeSpec) {
@@ -73,6 +80,9 @@ func checkDecode(r *reader, n *node, d *plan.DecodeSpec) {
 		r.problems.Add(n.pos, "", "decode: [{as: csv, columns: [ts, device, temp]}]", "csv needs the names of its columns")
 	case d.As.Value != plan.DecodeCSV && len(d.Columns) > 0:
 		r.problems.Add(d.Columns[0].Pos, "", "columns are for csv", "a decoder as %s has columns", d.As)
+	}
+	if d.As.Value != plan.DecodeSparkplug && d.Rows == plan.RowsMetric {
+		r.problems.Add(n.pos, "", "rows: metric is for sparkplug", "a decoder as %s has rows", d.As)
 	}
 	for i, c := range d.Columns {
 		for _, before := range d.Columns[:i] {
@@ -96,7 +106,7 @@ func (decodeKind) read(r *reader, n *node, into *[]plan.DecodeSpec) {
 		listOf[plan.DecodeSpec]{of: decodeObject, least: 1}.read(r, n, into)
 		return
 	}
-	var d plan.DecodeSpec
+	d := plan.DecodeSpec{Rebirth: true, RebirthEveryMs: 60_000} // as the defaults of the long form
 	choiceText{choiceKind{words: decoders}}.read(r, n, &d.As)
 	checkDecode(r, n, &d)
 	*into = []plan.DecodeSpec{d}
@@ -149,15 +159,30 @@ func pairs(r *reader, n *node, label, what string) []entry {
 	return out
 }
 
-var timeUnits = []string{"s", "ms", "us", "ns", "rfc3339"}
+var timeUnits = codec.Units()
+
+// zonelessUnits need no more than the value: all but local.
+var zonelessUnits = timeUnits[:len(timeUnits)-1]
 
 var timeObject = &object[plan.TimeSpec]{what: "time", place: func(t *plan.TimeSpec, at plan.Pos) { t.Pos = at }, list: []*setting{
 	set("field", textKind{what: "a field such as ts"}, func(t *plan.TimeSpec) *plan.Text { return &t.Field },
 		"Field that holds the event time; $received is the arrival at this device.", required()),
 	set("unit", choiceText{choiceKind{words: timeUnits}}, func(t *plan.TimeSpec) *plan.Text { return &t.Unit },
-		"Unit of the field since 1970, or rfc3339 for text. A stamp outside of the range becomes a dead letter.", byDefault("ms")),
+		"Unit of the field since 1970, rfc3339 for such text, or local for the text of a clock without a zone. A stamp outside of the range becomes a dead letter.", byDefault("ms")),
+	set("zone", textKind{what: "a zone such as Europe/Berlin"}, func(t *plan.TimeSpec) *plan.Text { return &t.Zone },
+		"Zone of local times, and of rfc3339 texts that have none: a name of the time zone database, whose rules weir brings along."),
+	set("layout", textKind{what: "a layout such as 2006-01-02 15:04:05"}, func(t *plan.TimeSpec) *plan.Text { return &t.Layout },
+		"How local times are written: the time 2006-01-02 15:04:05 as the texts would write it. Left out: 2006-01-02T15:04:05."),
+	set("fold", choiceKind{words: codec.Folds()}, func(t *plan.TimeSpec) *string { return &t.Fold },
+		"A local time that the clock shows twice: the first or the second instant, the one nearest to the arrival (the first while the clock is not trusted), or a dead letter.", byDefault("first")),
+	set("gap", choiceKind{words: codec.Gaps()}, func(t *plan.TimeSpec) *string { return &t.Gap },
+		"A local time that the clock is put forward over: a dead letter, or shift: read with the offset before the change.", byDefault("reject")),
 	set("out_of_orderness", wholeMs{durationKind{}}, func(t *plan.TimeSpec) *int64 { return &t.OutOfOrdernessMs },
 		"How much older than the newest record a record may be and still be in time.", byDefault("0s")),
+	set("watermark_by", textsKind{pathOfField}, func(t *plan.TimeSpec) *[]plan.Text { return &t.WatermarkBy },
+		"Fields whose values have a watermark each, for devices that upload late: windows wait for the slowest that is not idle (idle.after)."),
+	set("watermark_keys", intKind{1, 1_000_000}, func(t *plan.TimeSpec) *int { return &t.WatermarkKeys },
+		"Most watermarks at once; records of new keys beyond it become dead letters.", byDefault("10000")),
 	set("max_ahead", wholeMs{durationKind{never: "never"}}, func(t *plan.TimeSpec) *int64 { return &t.MaxAheadMs },
 		"A stamp further in the future than this becomes a dead letter and does not move the watermark. Off while this device's clock is not trusted. never: no guard.", byDefault("never")),
 	set("earliest", dateKind{}, func(t *plan.TimeSpec) *int64 { return &t.MinMs }, "Oldest sane event time.", byDefault("2000-01-01")),

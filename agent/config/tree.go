@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -250,6 +251,9 @@ func (w *walker) node(n ast.Node, depth int) *node {
 		return w.scalar(n.Token, scalarFloat)
 	case *ast.StringNode:
 		s := w.scalar(n.Token, scalarString)
+		if n.Token.Type == token.StringType && exponential.MatchString(n.Value) {
+			s.scalar = scalarFloat
+		}
 		s.text = n.Value
 		return s
 	case *ast.LiteralNode:
@@ -275,6 +279,9 @@ func (w *walker) node(n ast.Node, depth int) *node {
 	}
 	return w.refuse(n, "YAML nodes of type "+n.Type().String())
 }
+
+// exponential is a number with an exponent but without a point. It is one in YAML 1.2 (10.3.2), and text to the library.
+var exponential = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
 
 func (w *walker) scalar(tk *token.Token, as scalar) *node {
 	n := &node{shape: shapeScalar, scalar: as, text: tk.Value}

@@ -175,16 +175,22 @@ func (c *Config) checkSink(s *plan.SinkSpec, files map[string]plan.Text, problem
 		files[f.File] = f.Path
 	}
 	if s.HTTP != nil {
-		c.checkURL(s.HTTP, problems)
+		c.checkURL(s.HTTP.URL, "https://ingest.example.com/weir", "token_file", problems)
+	}
+	if s.Objects != nil {
+		c.checkObjects(s.Objects, problems)
+	}
+	if s.NATS != nil {
+		c.checkNATS(s.NATS, problems)
 	}
 }
 
-func (c *Config) checkURL(h *plan.HTTPTarget, problems *plan.Problems) {
-	at := h.URL
+// checkURL checks where a sink sends to. secret is the setting for what must not be in the URL.
+func (c *Config) checkURL(at plan.Text, example, secret string, problems *plan.Problems) {
 	if at.Value == "" {
 		return
 	}
-	const allowed = "a URL such as https://ingest.example.com/weir"
+	allowed := "a URL such as " + example
 	u, err := url.Parse(at.Value)
 	switch {
 	case err != nil:
@@ -197,7 +203,7 @@ func (c *Config) checkURL(h *plan.HTTPTarget, problems *plan.Problems) {
 		problems.Add(at.Pos, "", allowed, "%s has no host", quote(at.Value))
 		return
 	case u.User != nil:
-		problems.Add(at.Pos, "", "use token_file", "the URL holds a user name or password")
+		problems.Add(at.Pos, "", "use "+secret, "the URL holds a user name or password")
 		return
 	}
 	if port := u.Port(); port != "" {

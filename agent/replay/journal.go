@@ -20,6 +20,7 @@ type Route struct {
 // trusted; elapsed time is the time since the first delivery and never goes back.
 type journal struct {
 	in      *Deliveries
+	tidy    *tidy
 	routes  []Route
 	next    pipeline.Position
 	firstMs int64
@@ -52,6 +53,7 @@ func (j *journal) Next(context.Context) (*pipeline.Block, error) {
 		}
 		j.add(b, &d)
 	}
+	j.tidy.count(len(b.Entries))
 	b.First, b.Last = b.Entries[0].Pos, b.Entries[len(b.Entries)-1].Pos
 	return b, nil
 }

@@ -26,6 +26,8 @@ type Options struct {
 	Dead io.Writer
 	// BatchRows never shows in the results.
 	BatchRows int
+
+	tidy *tidy // nil: one that puts a barrier in after barrierRecords
 }
 
 // Counts is the ledger of a replay.
@@ -43,7 +45,10 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 		o.BatchRows = exec.BatchRows(o.Graph)
 	}
 	out := bufio.NewWriterSize(o.Out, 64<<10)
-	j := &journal{in: NewDeliveries(o.Input), routes: o.Routes, next: 1, rows: o.BatchRows, cache: map[string][]string{}}
+	if o.tidy == nil {
+		o.tidy = newTidy(barrierRecords)
+	}
+	j := &journal{tidy: o.tidy, in: NewDeliveries(o.Input), routes: o.Routes, next: 1, rows: o.BatchRows, cache: map[string][]string{}}
 	printers := map[string]*printer{}
 	var lock sync.Mutex
 	p, err := exec.New(exec.Options{
@@ -55,7 +60,7 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 			printers[uid] = pr
 			return pr, err
 		},
-		Deliver:   func(pipeline.TaskSnapshot) {},
+		Deliver:   forget,
 		BatchRows: o.BatchRows,
 	})
 	if err != nil {
@@ -64,7 +69,7 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	if o.Sink != "" && printers[o.Sink] == nil {
 		return Counts{}, fmt.Errorf("no sink %q; the pipeline has %s", o.Sink, sinkNames(o.Graph))
 	}
-	if err := p.Run(ctx); err != nil {
+	if err := runTidily(ctx, p, o.tidy); err != nil {
 		return Counts{}, err
 	}
 	if err := out.Flush(); err != nil {
@@ -79,6 +84,17 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 		}
 	}
 	return c, nil
+}
+
+// runTidily returns when the pipeline has ended, and what puts barriers in has too.
+func runTidily(ctx context.Context, p *exec.Pipeline, t *tidy) error {
+	tidying, stop := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	wait.Go(func() { t.run(tidying, p) })
+	err := p.Run(ctx)
+	stop()
+	wait.Wait()
+	return err
 }
 
 func sinkNames(g *plan.Graph) string {

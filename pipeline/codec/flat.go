@@ -44,6 +44,17 @@ func (f *flat) begin(slots []pipeline.Value) {
 
 // put stores a value under its name. convert gives it as the declared kind.
 func (f *flat) put(name string, value pipeline.Value, convert func(pipeline.Kind) (pipeline.Value, string)) error {
+	if err := f.store(name, value, convert); err != nil || f.whole < 0 {
+		return err
+	}
+	if len(f.text) > 1 {
+		f.text = append(f.text, ',')
+	}
+	return f.write(name, value)
+}
+
+// store sets the slots of a name.
+func (f *flat) store(name string, value pipeline.Value, convert func(pipeline.Kind) (pipeline.Value, string)) error {
 	wanted := f.fields[name]
 	if len(wanted) > 0 {
 		if f.seen[wanted[0].Path.String()] {
@@ -61,12 +72,11 @@ func (f *flat) put(name string, value pipeline.Value, convert func(pipeline.Kind
 		}
 		f.slots[field.Slot] = v
 	}
-	if f.whole < 0 {
-		return nil
-	}
-	if len(f.text) > 1 {
-		f.text = append(f.text, ',')
-	}
+	return nil
+}
+
+// write appends a member to the document.
+func (f *flat) write(name string, value pipeline.Value) error {
 	var err error
 	if f.text, err = AppendValue(f.text, pipeline.StringValue(name)); err == nil {
 		f.text, err = AppendValue(append(f.text, ':'), value)

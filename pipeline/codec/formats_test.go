@@ -63,7 +63,13 @@ func runExample(t *testing.T, header []string, in string) string {
 			t.Fatal(err)
 		}
 		var ms int64
-		ms, err = ParseTime(slots[0], unit)
+		if unit == LocalTime {
+			fold, _ := ParseFold(header[2])
+			gap, _ := ParseGap(header[3])
+			ms, err = newLocal(t, sqlLayout, "Europe/Berlin", fold, gap).Parse(slots[0], pipeline.Stamp{})
+		} else {
+			ms, err = ParseTime(slots[0], unit)
+		}
 		slots[0] = pipeline.IntValue(ms)
 	default:
 		t.Fatalf("unknown example %v", header)
@@ -89,6 +95,8 @@ func exampleDecoder(t *testing.T, format, kindName string) Decoder {
 		return NewCBOR([]Field{field(t, "a", 0, kind)}, -1, Default())
 	case "csv":
 		return NewCSV([]Field{field(t, "a", 0, kind)}, -1, []string{"a", "b"}, ',', Default())
+	case "sparkplug":
+		return NewSparkplug([]Field{field(t, "a", 0, kind)}, -1, false, Default())
 	case "influx":
 		return NewInflux([]Field{field(t, "a", 0, kind)}, -1, Default())
 	case "text":
@@ -104,7 +112,7 @@ func examplePayload(t *testing.T, format, in string) []byte {
 		return []byte(in)
 	case "json":
 		return []byte(strings.Replace(in, "⟨BOM⟩", bom, 1))
-	case "cbor":
+	case "cbor", "sparkplug":
 		b, err := hex.DecodeString(strings.ReplaceAll(in, " ", ""))
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -18,26 +17,27 @@ const (
 	Milliseconds
 	Microseconds
 	Nanoseconds
-	RFC3339 // text such as 2026-01-01T00:00:00.123Z
+	RFC3339   // text such as 2026-01-01T00:00:00.123Z
+	LocalTime // text that a clock without a zone showed: read by Local
 )
 
-var unitNames = [...]string{Seconds: "s", Milliseconds: "ms", Microseconds: "us", Nanoseconds: "ns", RFC3339: "rfc3339"}
+var unitNames = [...]string{Seconds: "s", Milliseconds: "ms", Microseconds: "us", Nanoseconds: "ns", RFC3339: "rfc3339", LocalTime: "local"}
 
 // Units are the names that ParseUnit reads.
 func Units() []string { return append([]string(nil), unitNames[1:]...) }
 
 // ParseUnit reads a unit's name.
 func ParseUnit(s string) (Unit, error) {
-	for u := Seconds; u <= RFC3339; u++ {
+	for u := Seconds; u <= LocalTime; u++ {
 		if unitNames[u] == s {
 			return u, nil
 		}
 	}
-	return 0, fmt.Errorf("parse unit %q: want s, ms, us, ns or rfc3339", s)
+	return 0, fmt.Errorf("parse unit %q: want s, ms, us, ns, rfc3339 or local", s)
 }
 
 func (u Unit) String() string {
-	if u >= Seconds && u <= RFC3339 {
+	if u >= Seconds && u <= LocalTime {
 		return unitNames[u]
 	}
 	return "unit(" + strconv.Itoa(int(u)) + ")"
@@ -61,7 +61,7 @@ func ParseTime(v pipeline.Value, unit Unit) (ms int64, err error) {
 		return 0, fmt.Errorf("parse time: unknown %s", unit)
 	}
 	if unit == RFC3339 {
-		return parseRFC3339(v)
+		return ParseRFC3339(v, nil, pipeline.Stamp{})
 	}
 	var ok bool
 	switch v.Kind {
@@ -93,17 +93,6 @@ func (u Unit) wants() string {
 		return "an RFC 3339 time such as \"2026-01-01T00:00:00Z\""
 	}
 	return "a number of " + u.String() + " since 1970"
-}
-
-func parseRFC3339(v pipeline.Value) (int64, error) {
-	if v.Kind != pipeline.String {
-		return 0, fmt.Errorf("parse time: want %s, found %s", RFC3339.wants(), v.Kind)
-	}
-	t, err := time.Parse(time.RFC3339, v.Str) // a fraction is read though the layout has none
-	if err != nil {
-		return 0, fmt.Errorf("parse time: want %s, found %s", RFC3339.wants(), excerpt(v.Str))
-	}
-	return t.UnixMilli(), nil // rounds down: the nanoseconds of a Time are never negative
 }
 
 func scaleInt(i int64, unit Unit) (int64, bool) {

@@ -12,6 +12,8 @@ import (
 type place struct {
 	task int
 	port func(port int) *edge
+	// group is set for a step of a region: port then makes an output that is gathered in every batch.
+	group *group
 }
 
 // assembly is the work of New: it joins the parts of a graph with pointers and channels.
@@ -32,7 +34,7 @@ func (p *Pipeline) assemble() ([]chan<- envelope, error) {
 	a := &assembly{p: p, graph: g, sources: map[int]place{}, steps: map[int]place{}, wanted: map[[2]int][]plan.Ref{}}
 	order := stepOrder(g)
 	for ti := range g.Tasks {
-		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver}
+		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver, slabs: p.options.Slabs, fault: p.options.fault}
 		if p.instances > 1 {
 			t.pool = newPool(p.instances)
 		}
@@ -48,6 +50,7 @@ func (p *Pipeline) assemble() ([]chan<- envelope, error) {
 		return nil, fmt.Errorf("open dead letters: %w", err)
 	}
 	last.dead = &deadSink{sink{uid: DeadSink, target: target, mark: pipeline.SinkMark{UID: DeadSink, Generation: p.options.Generation}}}
+	a.watchable()
 	return a.connect(), nil
 }
 
@@ -71,6 +74,8 @@ func (a *assembly) fill(ti int, t *task) error {
 	for _, i := range spec.Sources {
 		s := newSource(a.graph.Sources[i])
 		s.divide(t.pool, a.p.instances)
+		s.skip(a.p.options.Skip)
+		s.tell(a.p.options.Ask)
 		s.table = state.New(s.spec())
 		t.sources = append(t.sources, s)
 		a.sources[i] = place{task: ti, port: func(int) *edge { return &s.output }}
@@ -163,7 +168,7 @@ func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 		}
 		r.add(g, before, of.Inputs[0].Port)
 		groups[i] = g
-		a.steps[i] = place{task: ti, port: func(port int) *edge { return r.output(g, port) }}
+		a.steps[i] = place{task: ti, port: func(port int) *edge { return r.output(g, port) }, group: g}
 	}
 	t.units = append(t.units, r)
 	return nil
@@ -248,7 +253,7 @@ func (p *Pipeline) restore() error {
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
 			if from != nil {
-				if err := loadTable(from, "$source/"+s.plan.Name, s.table.Spec(), s.table.Load); err != nil {
+				if err := loadTableSince(from, "$source/"+s.plan.Name, s.table.Spec(), 1, s.table.Load); err != nil {
 					return err
 				}
 			}

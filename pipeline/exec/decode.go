@@ -3,6 +3,8 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
@@ -16,32 +18,43 @@ type decodeLane struct {
 	plan     *plan.Source
 	decoders []topicDecoder
 	out      *pipeline.Out // gives the slots
+	several  []reading     // of the batch's payloads with several records
 	topics   map[string]topicText
+	skips    []pipeline.Position                                     // sorted: a decoder panics at their messages, they become dead letters
+	at       *pipeline.Entry                                         // being decoded; nil: none
+	ask      func(*plan.TopicDecoder, pipeline.Position, codec.Wish) // nil: wishes are not told
 }
 
 // topicCacheMax bounds the cache of captured topic levels: topics are chosen by whoever can publish.
 const topicCacheMax = 4096
 
 type topicDecoder struct {
+	plan    *plan.TopicDecoder
 	filter  string // "" matches every topic
 	decoder codec.Decoder
 }
 
-// reading is what an entry holds, or why it is refused. It is small: with several lanes it goes from one core to another.
+// reading is what a record holds, or why it is refused; or the records of a payload that may have several. It is small: with several lanes it goes
+// from one core to another.
 type reading struct {
 	slots   []pipeline.Value
 	time    int64
-	refused *refusal // nil: it is not
+	raw     []byte    // what a dead letter keeps of it
+	refused *refusal  // nil: it is not
+	records []reading // not nil: the payload is split into these, and the rest says nothing
 }
 
 type refusal struct{ reason, detail string }
 
-func refusedFor(reason, detail string) reading { return reading{refused: &refusal{reason, detail}} }
+func refusedFor(reason, detail string, raw []byte) reading {
+	return reading{raw: raw, refused: &refusal{reason, detail}}
+}
 
 func newDecodeLane(p *plan.Source, out *pipeline.Out) *decodeLane {
-	l := &decodeLane{plan: p, out: out, topics: map[string]topicText{}}
-	for _, d := range p.Decoders {
-		l.decoders = append(l.decoders, topicDecoder{filter: d.Topic, decoder: d.New()})
+	l := &decodeLane{plan: p, out: out, topics: map[string]topicText{}, several: []reading{}} // never nil: nor is a part of it
+	for i := range p.Decoders {
+		d := &p.Decoders[i]
+		l.decoders = append(l.decoders, topicDecoder{plan: d, filter: d.Topic, decoder: d.New()})
 	}
 	return l
 }
@@ -59,15 +72,12 @@ func (s *source) divide(p *pool, n int) {
 	}
 }
 
-func (s *source) reuse() {
-	for _, l := range s.lanes {
-		l.out.Reuse = true
-	}
-}
-
 // decodeAhead reads all entries of a batch, each lane a run of them; false when that is not worth it.
 func (s *source) decodeAhead(in *Input) (bool, error) {
 	n := len(s.lanes)
+	for _, l := range s.lanes {
+		l.begin()
+	}
 	if n == 1 || len(in.Entries) < aloneRows {
 		return false, nil
 	}
@@ -75,8 +85,13 @@ func (s *source) decodeAhead(in *Input) (bool, error) {
 		s.readings = make([]reading, len(in.Entries))
 	}
 	s.readings = s.readings[:len(in.Entries)]
-	err := s.pool.do(n, func(part int) error {
+	err := s.pool.do(n, func(part int) (err error) {
 		l := s.lanes[part]
+		defer func() {
+			if r := recover(); r != nil {
+				err = s.failed(r, debug.Stack(), l)
+			}
+		}()
 		if part > 0 {
 			l.out.Reset()
 		}
@@ -96,29 +111,99 @@ func (s *source) decodeAhead(in *Input) (bool, error) {
 
 // read decodes a message and finds its event time.
 func (s *decodeLane) read(e *pipeline.Entry) reading {
-	d := s.decoder(e.Topic)
-	if d == nil {
-		return refusedFor("decoder", "no decoder is configured for this topic")
+	t := s.decoder(e.Topic)
+	if t == nil {
+		return refusedFor("decoder", "no decoder is configured for this topic", e.Payload)
 	}
+	if len(s.skips) > 0 {
+		if _, skip := slices.BinarySearch(s.skips, e.Pos); skip {
+			return refusedFor(reasonPoison, detailPoisonDecoder, e.Payload)
+		}
+	}
+	s.at = e
+	r := s.decode(e, t)
+	s.at = nil
+	return r
+}
+
+func (s *decodeLane) decode(e *pipeline.Entry, t *topicDecoder) reading {
+	switch d := t.decoder.(type) {
+	case codec.Sequential:
+		return s.follow(e, t.plan, d)
+	case codec.Splitter:
+		return s.split(e, d)
+	default:
+		return s.one(e, e.Payload, func(slots []pipeline.Value) error { return d.Decode(e.Payload, slots) })
+	}
+}
+
+// split reads each record of a payload; one that is refused leaves the others alone.
+func (s *decodeLane) split(e *pipeline.Entry, d codec.Splitter) reading {
+	first := len(s.several)
+	for rest := e.Payload; ; {
+		var record []byte
+		if record, rest = d.Next(rest); len(record) == 0 {
+			return reading{records: s.several[first:len(s.several):len(s.several)]}
+		}
+		if len(s.several)-first == recordsMax {
+			s.several = s.several[:first]
+			return refusedFor("decode", tooManyRecords, e.Payload)
+		}
+		s.several = append(s.several, s.one(e, record, func(slots []pipeline.Value) error { return d.Decode(record, slots) }))
+	}
+}
+
+// follow reads a message of a decoder that goes by those before it.
+func (s *decodeLane) follow(e *pipeline.Entry, p *plan.TopicDecoder, d codec.Sequential) reading {
+	n, err := d.Open(e.Pos, e.Topic, e.Payload)
+	if err != nil {
+		return refusedFor(decodeReason(err), err.Error(), e.Payload)
+	}
+	if w := d.Wish(); s.ask != nil && w.Kind != codec.WishNothing {
+		s.ask(p, e.Pos, w)
+	}
+	if n == 1 {
+		return s.one(e, e.Payload, func(slots []pipeline.Value) error { return d.Record(0, slots) })
+	}
+	first := len(s.several)
+	for i := range n {
+		s.several = append(s.several, s.one(e, e.Payload, func(slots []pipeline.Value) error { return d.Record(i, slots) }))
+	}
+	return reading{records: s.several[first:len(s.several):len(s.several)]}
+}
+
+// recordsMax bounds what a payload may become: a megabyte of line breaks must not become as many rows. A day of one record per second fits.
+const recordsMax = 1 << 17
+
+var tooManyRecords = fmt.Sprintf("the payload holds more than %d records", recordsMax)
+
+// one fills the slots of a record. raw is what a dead letter keeps of it.
+func (s *decodeLane) one(e *pipeline.Entry, raw []byte, decode func([]pipeline.Value) error) reading {
 	slots := s.out.Slots(s.plan.Width)
-	if err := d.Decode(e.Payload, slots); err != nil {
-		return refusedFor(decodeReason(err), err.Error())
+	if err := decode(slots); err != nil {
+		return refusedFor(decodeReason(err), err.Error(), raw)
 	}
 	s.fillMeta(e, slots)
 	at, reason := eventTime(s.plan.Time, e.Stamp, slots)
 	if reason != "" {
-		return refusedFor("time", reason)
+		return refusedFor("time", reason, raw)
 	}
 	if s.plan.TimeSlot >= 0 && at != pipeline.NoTime {
 		slots[s.plan.TimeSlot] = pipeline.IntValue(at)
 	}
-	return reading{slots: slots, time: at}
+	return reading{slots: slots, time: at, raw: raw}
 }
 
-func (s *decodeLane) decoder(name []byte) codec.Decoder {
+// begin forgets the batch before: nobody refers to its readings any more.
+func (s *decodeLane) begin() {
+	clear(s.several)
+	s.several = s.several[:0]
+}
+
+func (s *decodeLane) decoder(name []byte) *topicDecoder {
 	for i := range s.decoders {
 		if d := &s.decoders[i]; d.filter == "" || topic.Match(d.filter, name) {
-			return d.decoder
+			return d
 		}
 	}
 	return nil

@@ -59,9 +59,13 @@ func (nopFatal) Fatal(args ...any) { panic(args) }
 
 // checkpointAt runs a sound graph over the first n entries and freezes it there.
 func checkpointAt(entries []pipeline.Entry, n int) *checkpoint {
+	return checkpointOf(oneTask(), entries, n)
+}
+
+func checkpointOf(g *plan.Graph, entries []pipeline.Entry, n int) *checkpoint {
 	c := &coordinator{tasks: 1, open: map[uint64][]pipeline.TaskSnapshot{}, abort: func(uint64) bool { return false }}
 	p, err := New(Options{
-		Graph: oneTask(), Generation: 1, Deliver: c.deliver,
+		Graph: g, Generation: 1, Deliver: c.deliver,
 		Sink: func(string) (pipeline.ResultSink, error) { return &collect{}, nil },
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ type Ledger struct {
 	Sinks   []pipeline.SinkMark
 }
 
-// SourceLedger is one source. Received = Rows + Tombstones + Dead.
+// SourceLedger is one source. Received + Split = Rows + Tombstones + Dead.
 type SourceLedger struct {
 	Name string `json:"name"`
 	SourceCounters

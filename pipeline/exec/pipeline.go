@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/state"
 )
@@ -38,7 +39,12 @@ type Options struct {
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
-	Skip   []Poison
+	Skip []Poison
+	// Slabs is memory that pipelines share; nil: this one keeps its own.
+	Slabs *pipeline.Slabs
+	// Ask is told what a decoder wishes to be asked of a message's sender, and the message's position. A replay tells again. It must not
+	// block. Optional.
+	Ask    func(*plan.Source, *plan.TopicDecoder, pipeline.Position, codec.Wish)
 	Logger *slog.Logger
 
 	fault regionFault // planted by tests
@@ -63,6 +69,7 @@ type Pipeline struct {
 	instances int
 	tasks     []*task
 	reader    *reader
+	tapping   tapping
 	requests  chan request
 	position  atomic.Uint64 // last position cut into a batch
 	ended     chan struct{}
@@ -89,6 +96,9 @@ func New(o Options) (*Pipeline, error) {
 	}
 	if err := p.restore(); err != nil {
 		return nil, err
+	}
+	for _, t := range p.tasks { // what the checkpoint covers is handled: a pipeline at rest does not lag
+		t.done.Store(uint64(start))
 	}
 	p.reader = &reader{outputs: readers, requests: p.requests, rowsMax: o.BatchRows, position: start, seen: func(in *Input) {
 		p.position.Store(uint64(in.Last))
@@ -190,7 +200,7 @@ func (p *Pipeline) NextDeadline() int64 {
 	}
 	for _, d := range all {
 		for _, c := range d.clocks {
-			elapsed = min(elapsed, c.clock.nextIdle(c.idle, c.time, eventTime))
+			elapsed = min(elapsed, c.next(eventTime))
 		}
 	}
 	return elapsed

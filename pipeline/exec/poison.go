@@ -3,12 +3,13 @@ package exec
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/state"
 )
 
-// Poison names a record at which a step's operator panics.
+// Poison names a record at which a step's operator panics, or a decoder of the source of which Step is "$source/NAME".
 type Poison struct {
 	Step     string
 	Position pipeline.Position
@@ -22,13 +23,18 @@ type PoisonError struct {
 }
 
 func (e *PoisonError) Error() string {
-	return fmt.Sprintf("step %s: operator panic at position %d: %v\n%s", e.Step, e.Position, e.Cause, e.Stack)
+	what := "operator"
+	if strings.HasPrefix(e.Step, sourceUID("")) {
+		what = "decoder"
+	}
+	return fmt.Sprintf("step %s: %s panic at position %d: %v\n%s", e.Step, what, e.Position, e.Cause, e.Stack)
 }
 
 // reasonPoison is the reason of the dead letter. Its detail says nothing of the panic: dead letters are the same in every replay.
 const (
-	reasonPoison = "poison"
-	detailPoison = "the step's operator failed at this record whenever it was tried, and goes on without it"
+	reasonPoison        = "poison"
+	detailPoisonDecoder = "the source's decoder failed at this message whenever it was tried, and goes on without it"
+	detailPoison        = "the step's operator failed at this record whenever it was tried, and goes on without it"
 )
 
 // skipsOf picks the positions at which a step does not try.
@@ -67,4 +73,24 @@ func (s *step) failed(cause any, stack []byte) error {
 	at := s.row.Pos
 	s.row = nil
 	return &PoisonError{Poison: Poison{Step: s.uid, Position: at}, Cause: cause, Stack: stack}
+}
+
+func sourceUID(name string) string { return "$source/" + name }
+
+// skip has the source go on without records at which a decoder panics.
+func (s *source) skip(all []Poison) {
+	positions := skipsOf(all, sourceUID(s.plan.Name))
+	for _, l := range s.lanes {
+		l.skips = positions
+	}
+}
+
+// failed makes the error of a panic while a lane worked.
+func (s *source) failed(cause any, stack []byte, l *decodeLane) error {
+	if l.at == nil {
+		return fmt.Errorf("source %s: panic: %v\n%s", s.plan.Name, cause, stack)
+	}
+	at := l.at.Pos
+	l.at = nil
+	return &PoisonError{Poison: Poison{Step: sourceUID(s.plan.Name), Position: at}, Cause: cause, Stack: stack}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
@@ -97,6 +98,66 @@ func TestPoison(t *testing.T) {
 					t.Errorf("block %d: -want +got:\n%s", block, diff)
 				}
 			}
+		}
+	}
+}
+
+// allergicDecoder panics at one message.
+type allergicDecoder struct {
+	codec.Decoder
+	part string
+}
+
+func (a allergicDecoder) Decode(payload []byte, slots []pipeline.Value) error {
+	if a.part != "" && strings.Contains(string(payload), a.part) {
+		panic("cannot read it")
+	}
+	return a.Decoder.Decode(payload, slots)
+}
+
+// TestPoisonOfADecoder: the same for a decoder, in one lane and in several.
+func TestPoisonOfADecoder(t *testing.T) {
+	const messages = 200
+	var entries []pipeline.Entry
+	for i := range messages {
+		entries = append(entries, pipeline.Entry{Pos: pipeline.Position(i + 1), Source: "s0", Kind: pipeline.EntryMessage, Payload: fmt.Appendf(nil, `{"t":%d,"v":%d}`, i, 1000+i)})
+	}
+	replay := func(instances, block int, part string, skip []Poison) (map[string]*collect, error) {
+		g := plainGraph(1)
+		g.Parallelism = instances
+		g.Sources[0].Decoders = []plan.TopicDecoder{{New: func() codec.Decoder { return allergicDecoder{testDecoder(), part} }}}
+		sinks := map[string]*collect{}
+		p, err := New(Options{
+			Graph: g, Generation: 1, Deliver: func(pipeline.TaskSnapshot) {}, Skip: skip,
+			Read: func(pipeline.Position) (pipeline.BlockReader, error) {
+				return &memory{block: block, entries: entries}, nil
+			},
+			Sink: func(uid string) (pipeline.ResultSink, error) { sinks[uid] = &collect{}; return sinks[uid], nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sinks, p.Run(t.Context())
+	}
+	all, err := replay(1, messages, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ instances, block int }{{1, 7}, {1, messages}, {3, messages}} {
+		_, err := replay(c.instances, c.block, `"v":1012}`, nil)
+		var poison *PoisonError
+		if !errors.As(err, &poison) || poison.Poison != (Poison{Step: "$source/s0", Position: 13}) || !strings.Contains(err.Error(), "cannot read it") {
+			t.Fatalf("%+v: got %v", c, err)
+		}
+		skipped, err := replay(c.instances, c.block, `"v":1012}`, []Poison{poison.Poison})
+		if err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		if dead := skipped[DeadSink].lines; len(dead) != 1 || !strings.Contains(dead[0], `"poison"`) || !strings.Contains(dead[0], `1012`) || strings.Contains(dead[0], "cannot read it") {
+			t.Errorf("%+v: dead letters %v", c, dead)
+		}
+		if diff := cmp.Diff(slices.Delete(payloads(all["k0"].lines), 12, 13), payloads(skipped["k0"].lines)); diff != "" {
+			t.Errorf("%+v: -want +got:\n%s", c, diff)
 		}
 	}
 }

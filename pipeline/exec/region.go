@@ -33,6 +33,7 @@ type regionFault struct {
 	tieless     bool // the gather goes by place alone
 	wrongKeeper bool // restored state is kept by other instances than those that get the rows
 	unlimited   bool // each instance counts its own keys alone
+	earlyGiven  bool // the task gives its slots to others before the sinks have read them
 	// No mistakes, but ways to test: every batch is divided however small, or worked on as near a limit.
 	eager, together bool
 }

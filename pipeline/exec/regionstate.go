@@ -198,10 +198,23 @@ func (r *region) refused(into []pipeline.DeadRow) []pipeline.DeadRow {
 	return into
 }
 
-func (r *region) reuse() {
+func (r *region) collect(into []*pipeline.Out) []*pipeline.Out {
 	for _, g := range r.groups {
 		for _, s := range g.instances {
-			s.step.reuse()
+			into = s.step.collect(into)
 		}
 	}
+	return into
+}
+
+func (r *region) shrink() {
+	for _, g := range r.groups {
+		for _, s := range g.instances {
+			s.step.shrink()
+		}
+	}
+	for _, o := range r.outs {
+		o.edge = edge{}
+	}
+	r.entry.rows, r.entry.owners = nil, nil
 }

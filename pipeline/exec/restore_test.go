@@ -204,7 +204,7 @@ func TestSourceStateWithoutTheLastField(t *testing.T) {
 	for _, c := range []struct {
 		bytes int
 		moved int64
-	}{{sourceStateBytes, 9e6}, {sourceStateBytesOld, 5e6}} {
+	}{{sourceStateBytes, 9e6}, {sourceStateBytes1, 9e6}, {sourceStateBytesOld, 5e6}} {
 		r := newSource(testSource("a"))
 		r.table = state.New(r.spec())
 		if err := r.table.Load(nil, nil, whole[:c.bytes]); err != nil {

@@ -105,6 +105,14 @@ func (l *encodeLane) encode(s *sink, rows []pipeline.Row, into []encoded) {
 	}
 }
 
+// shrink lets go of what a burst has left; between batches.
+func (s *sink) shrink() {
+	s.encoded, s.results = nil, nil
+	for i := range s.lanes {
+		s.lanes[i].chunk = nil
+	}
+}
+
 func (s *sink) add(pos pipeline.Position, time int64, payload []byte) {
 	s.mark.Seq++
 	s.mark.Chain = NextChain(s.mark.Chain, payload)

@@ -77,7 +77,14 @@ func (s *step) ledgers(into []StepLedger) []StepLedger {
 	return append(into, StepLedger{UID: s.uid, Counters: s.out.Counters})
 }
 
-func (s *step) reuse() { s.out.Reuse = true }
+func (s *step) collect(into []*pipeline.Out) []*pipeline.Out { return append(into, s.out) }
+
+func (s *step) shrink() {
+	s.out.Shrink()
+	for i := range s.outputs {
+		s.outputs[i] = edge{}
+	}
+}
 
 func (s *step) saveLedger(b [ledgerBytes]byte) error {
 	s.counters.Lock()
@@ -177,12 +184,17 @@ func (s *step) tell(reached int64) {
 
 // loadTable gives a checkpoint's entries of a table to load, and refuses those of another kind.
 func loadTable(from pipeline.StateSource, uid string, want state.Spec, load func(key, sub, val []byte) error) error {
+	return loadTableSince(from, uid, want, want.Version, load)
+}
+
+// loadTableSince is loadTable for a type whose versions from oldest on can be read.
+func loadTableSince(from pipeline.StateSource, uid string, want state.Spec, oldest uint16, load func(key, sub, val []byte) error) error {
 	spec, found, err := from.Entries(uid, want.Name, load)
 	if err != nil {
 		return fmt.Errorf("restore step %s, table %s: %w", uid, want.Name, err)
 	}
 	// A table with TTL carries the time of the last write in each value, one without does not.
-	if found && (spec.Kind != want.Kind || spec.Type != want.Type || spec.Version != want.Version || (spec.TTL > 0) != (want.TTL > 0)) {
+	if found && (spec.Kind != want.Kind || spec.Type != want.Type || spec.Version < oldest || spec.Version > want.Version || (spec.TTL > 0) != (want.TTL > 0)) {
 		return fmt.Errorf("%w: step %s, table %s holds %s version %d, this plan needs %s version %d",
 			ErrState, uid, want.Name, spec.Type, spec.Version, want.Type, want.Version)
 	}

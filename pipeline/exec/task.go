@@ -22,8 +22,13 @@ type task struct {
 	imports [][]*edge         // per input: the local copies of the crossing edges it brings
 	outputs []chan<- envelope
 	exports [][]*edge // per output: the edges that cross to it
-	toLast  []bool    // per output: it goes to the last task, which takes the dead letters
-	dead    *deadSink // nil: dead letters go down with the envelope
+	slabs   *pipeline.Slabs
+	fault   regionFault
+	watches atomic.Pointer[[]watch] // of those who look on; nil: nobody
+	lent    []*pipeline.Out         // that give their slots back behind each batch: no row leaves the task
+	busy    bool                    // entries came since the last barrier
+	toLast  []bool                  // per output: it goes to the last task, which takes the dead letters
+	dead    *deadSink               // nil: dead letters go down with the envelope
 	pending []pipeline.DeadRow
 	order   map[string]int
 	deliver func(pipeline.TaskSnapshot)
@@ -44,8 +49,10 @@ type unit interface {
 	// save writes what the engine itself keeps into the tables; freeze then takes what changed in all of them.
 	save() error
 	freeze(parts []pipeline.StatePart) []pipeline.StatePart
-	// reuse: no row leaves the task.
-	reuse()
+	// collect appends the step's Out, in a region one per instance.
+	collect(into []*pipeline.Out) []*pipeline.Out
+	// shrink lets go of memory for rows that a burst has left; between batches.
+	shrink()
 }
 
 // deadSink numbers the pipeline's dead letters; it stands in the last task.
@@ -112,17 +119,52 @@ func (t *task) keepSlots() {
 	if len(t.outputs) > 0 {
 		return
 	}
+	for _, o := range t.outs() {
+		o.Reuse, o.Slabs = true, t.slabs
+	}
+	t.lent = t.outs()
+}
+
+func (t *task) outs() (all []*pipeline.Out) {
 	for _, s := range t.sources {
-		s.reuse()
+		for _, l := range s.lanes {
+			all = append(all, l.out)
+		}
 	}
 	for _, u := range t.units {
-		u.reuse()
+		all = u.collect(all)
+	}
+	return all
+}
+
+// release gives the memory of the batch's slots to other pipelines.
+func (t *task) release() {
+	for _, o := range t.lent {
+		o.Release()
+	}
+}
+
+// rest lets go of what a burst has left, when nothing came since the last barrier.
+func (t *task) rest() {
+	if t.busy {
+		t.busy = false
+		return
+	}
+	for _, s := range t.sources {
+		s.shrink()
+	}
+	for _, u := range t.units {
+		u.shrink()
+	}
+	for _, s := range t.allSinks() {
+		s.shrink()
 	}
 }
 
 // batch handles one batch and emits exactly one envelope on every output.
 func (t *task) batch(ctx context.Context, taken []envelope) error {
 	in := taken[0].input
+	t.busy = t.busy || len(in.Entries) > 0
 	t.pending = t.pending[:0]
 	for i := range taken {
 		for n := range taken[i].edges {
@@ -142,6 +184,10 @@ func (t *task) batch(ctx context.Context, taken []envelope) error {
 		}
 		t.pending = u.refused(t.pending)
 	}
+	t.show()
+	if t.fault.earlyGiven {
+		t.release()
+	}
 	for _, s := range t.sinks {
 		dead, err := s.run(ctx)
 		if err != nil {
@@ -154,6 +200,7 @@ func (t *task) batch(ctx context.Context, taken []envelope) error {
 			return err
 		}
 	}
+	t.release()
 	t.publish()
 	t.done.Store(uint64(in.Last))
 	return t.forward(ctx, in)
@@ -218,6 +265,7 @@ func (t *task) barrier(ctx context.Context, b pipeline.Barrier) error {
 			return fmt.Errorf("sink %s: barrier %d: %w", s.uid, b.ID, err)
 		}
 	}
+	t.rest()
 	t.deliver(snap)
 	for _, out := range t.outputs {
 		select {

@@ -13,6 +13,8 @@ var (
 	ErrRefused = errors.New("subscription refused")
 	// ErrNotRebuilt: Carry was called before Rebuild had read the journal. Recycle nothing, try later.
 	ErrNotRebuilt = errors.New("dedup table is not rebuilt yet")
+	// ErrNotReady: the session is not connected, or has not subscribed yet. Try later.
+	ErrNotReady = errors.New("session is not ready")
 	// ErrDead: the broker sent nothing for the whole ping timeout.
 	ErrDead = errors.New("no answer from the broker")
 )

@@ -53,12 +53,20 @@ func (s *Sort) Open(tables pipeline.Tables) (err error) {
 
 // Restored rebuilds the order of the rows held.
 func (s *Sort) Restored() (err error) {
-	s.rows.Range(func(key, _, _ []byte) bool {
+	scratch := pipeline.NewOut("", 0)
+	scratch.Reuse = true
+	s.rows.Range(func(key, _, val []byte) bool {
 		var h held
-		if h, err = parseHeld(key); err == nil {
-			s.order = append(s.order, h)
+		if h, err = parseHeld(key); err != nil {
+			return false
 		}
-		return err == nil
+		if _, err = scratch.ParseSlots(val); err != nil {
+			err = fmt.Errorf("%w: row of position %d: %w", ErrState, h.pos, err)
+			return false
+		}
+		scratch.Reset()
+		s.order = append(s.order, h)
+		return true
 	})
 	heap.Init(&s.order)
 	return err

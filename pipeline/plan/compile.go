@@ -250,10 +250,12 @@ func (c *compiler) time(o *origin) {
 	if err != nil {
 		return // said where the setting was read
 	}
-	if unit == codec.RFC3339 && kind != pipeline.Null && kind != pipeline.String || kind == pipeline.Bool || kind == pipeline.JSON {
-		c.problems.Add(t.Field.Pos, "", "numbers, or text for rfc3339", "time: the field %s is %s, it cannot be a time in %s", t.Field, kind, unit)
+	written := unit == codec.RFC3339 || unit == codec.LocalTime
+	if written && kind != pipeline.Null && kind != pipeline.String || kind == pipeline.Bool || kind == pipeline.JSON {
+		c.problems.Add(t.Field.Pos, "", "numbers, or text for rfc3339 and local", "time: the field %s is %s, it cannot be a time in %s", t.Field, kind, unit)
 	}
 	o.source.Time = &Time{
 		Slot: slot, Unit: unit, OutOfOrdernessMs: t.OutOfOrdernessMs, MaxAheadMs: t.MaxAheadMs, MinMs: t.MinMs, MaxMs: t.MaxMs,
+		Local: c.local(t, unit), By: c.watermarkBy(o), KeysMax: t.WatermarkKeys,
 	}
 }

@@ -70,6 +70,13 @@ func explainSource(b *strings.Builder, s *Source) {
 		if s.Time.MaxAheadMs > 0 {
 			fmt.Fprintf(b, ", at most %s ahead", ms(s.Time.MaxAheadMs))
 		}
+		if len(s.Time.By) > 0 {
+			var names []string
+			for _, slot := range s.Time.By {
+				names = append(names, Printable(s.Columns[slot].Name))
+			}
+			fmt.Fprintf(b, ", a watermark for each %s (at most %d)", strings.Join(names, ", "), s.Time.KeysMax)
+		}
 		b.WriteByte('\n')
 		if s.Idle == nil {
 			b.WriteString("          no idle rule: while nothing arrives its time stands still and windows stay open\n")
@@ -151,8 +158,14 @@ func (s *Sink) targetText() string {
 	case s.Spec.HTTP != nil:
 		url, _, _ := strings.Cut(s.Spec.HTTP.URL.Value, "?") // a query may hold a key
 		return "http " + Printable(url)
+	case s.Spec.Postgres != nil:
+		return "postgres " + Printable(s.Spec.Postgres.Schema.Value+"."+s.Spec.Postgres.Table.Value)
 	case s.Spec.File != nil:
 		return "file " + Printable(s.Spec.File.Path.Value)
+	case s.Spec.Objects != nil:
+		return s.Spec.Objects.text()
+	case s.Spec.NATS != nil:
+		return s.Spec.NATS.text()
 	}
 	return "nowhere"
 }

@@ -35,7 +35,7 @@ func (c *compiler) finish() *Graph {
 			step.Inputs = append(step.Inputs, ref(t))
 		}
 		g.Steps[c.rank[i]] = step
-		if b.validate != nil && !b.spec.Flawed { // a setting that was not read has been told already; what stands for it says nothing
+		if b.validate != nil && !b.spec.Flawed { // what could not be read was said
 			if err := b.validate(); err != nil {
 				c.problems.Add(b.spec.Pos, "", "", "%s: %s", stepName(b.spec), err)
 			}
@@ -43,7 +43,7 @@ func (c *compiler) finish() *Graph {
 	}
 	for i, b := range c.sinks {
 		g.Sinks = append(g.Sinks, &Sink{
-			UID: b.spec.UID.Value, From: ref(*c.sinkInput[i]), Columns: b.columns, Whole: b.whole, Commit: b.commit, Deterministic: b.sure, Spec: b.spec,
+			UID: b.spec.UID.Value, From: ref(*c.sinkInput[i]), Columns: b.columns, Whole: b.whole, Table: b.table, Commit: b.commit, Deterministic: b.sure, Spec: b.spec,
 		})
 	}
 	g.Tasks = cut(g)
@@ -58,6 +58,13 @@ func (b *built) finish() *Step {
 	}
 	if b.fixed != nil {
 		s.Columns = slices.Clone(b.fixed.cols)
+	}
+	for _, o := range b.out {
+		names := slotNames(o.scope)
+		for i, n := range names {
+			names[i] = strings.TrimPrefix(n, "{")
+		}
+		s.Names = append(s.Names, names)
 	}
 	if e, behind := extendedOf(b.out[0].scope), kinds[b.kind].adds; behind && e != nil {
 		s.Added = slices.Clone(e.own)
@@ -88,9 +95,14 @@ func (o *origin) finish() *Source {
 	}
 	for _, d := range decode {
 		fields, whole := o.decoded(d.As.Value), o.whole
-		s.Decoders = append(s.Decoders, TopicDecoder{
-			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), Ordered: !slices.Contains(unordered, d.As.Value), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
-		})
+		t := TopicDecoder{
+			Topic: d.Topic.Value, As: d.As.Value, Params: d.params(), New: func() codec.Decoder { return newDecoder(&d, fields, whole) },
+			Ordered: !slices.Contains(unordered, d.As.Value),
+		}
+		if d.As.Value == DecodeSparkplug && d.Rebirth {
+			t.RebirthEveryMs = max(d.RebirthEveryMs, 1)
+		}
+		s.Decoders = append(s.Decoders, t)
 	}
 	return s
 }
@@ -138,7 +150,10 @@ func decodedValueKind(as string, declared pipeline.Kind) pipeline.Kind {
 
 // params is the canonical form of what a decoder needs besides its name.
 func (d *DecodeSpec) params() string {
-	if d.As.Value != DecodeCSV {
+	switch {
+	case d.As.Value == DecodeSparkplug && d.Rows == RowsMetric:
+		return " rows metric"
+	case d.As.Value != DecodeCSV:
 		return ""
 	}
 	return fmt.Sprintf(" columns %q separator %q", textsOf(d.Columns), d.separator())
@@ -172,6 +187,8 @@ func newDecoder(d *DecodeSpec, fields []codec.Field, whole int) codec.Decoder {
 		return codec.NewBytes(fields, whole, codec.Default())
 	case DecodeCSV:
 		return codec.NewCSV(fields, whole, textsOf(d.Columns), d.separator(), codec.Default())
+	case DecodeSparkplug:
+		return codec.NewSparkplug(fields, whole, d.Rows == RowsMetric, codec.Default())
 	case DecodeInflux:
 		return codec.NewInflux(fields, whole, codec.Default())
 	}

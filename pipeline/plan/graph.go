@@ -49,9 +49,11 @@ type Source struct {
 type TopicDecoder struct {
 	Topic string
 	New   func() codec.Decoder
-	As    string // json, cbor, text, number, bytes, csv, influx
+	As    string // json, cbor, text, number, bytes, csv, influx, sparkplug
 	// Params is the canonical form of what else was configured, "" for nothing.
 	Params string
+	// RebirthEveryMs: wishes of the decoder are sent to its nodes, at most one per node in this time; 0: they are not.
+	RebirthEveryMs int64
 	// Ordered: what the decoder makes of a message depends on those before it; then messages are decoded one by one.
 	Ordered bool
 }
@@ -63,6 +65,11 @@ type Time struct {
 	OutOfOrdernessMs int64
 	MaxAheadMs       int64 // 0: no guard
 	MinMs, MaxMs     int64 // sane range
+	// By are the slots of the key that has a watermark of its own, at most KeysMax of them at once; none: the source has one.
+	By      []int
+	KeysMax int
+	// Local reads local times: those of unit Local, and of RFC3339 where the text has no zone; nil: such are refused.
+	Local *codec.Local
 }
 
 // Idle is the idle rule (pipeline/DESIGN.md).
@@ -110,6 +117,8 @@ type Step struct {
 	Columns []Column
 	// Clockless are the inputs whose watermarks play no part: the step's is the minimum of the others. nil: none.
 	Clockless []bool
+	// Names are the names of the slots of each port's rows, "" for one without: for who looks at rows (weir tap). They mean nothing to the run.
+	Names [][]string
 	// Added are the columns that the step adds to the rows of the input, or that stand for fields of it.
 	Added []Column
 	// Keyed tells how the step may be divided by key; nil: it may not.
@@ -127,7 +136,8 @@ type Sink struct {
 	UID     string
 	From    Ref
 	Columns []codec.Column
-	Whole   int // slot of the whole document, -1: none
+	Whole   int           // slot of the whole document, -1: none
+	Table   []TableColumn // of a postgres target
 	// Commit is checkpoint, immediate or at-least-once (the pipeline's mode).
 	Commit string
 	// Deterministic: every step before gives the same at each replay. Else exactly once holds only from the newest

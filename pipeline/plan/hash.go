@@ -27,6 +27,12 @@ func canonical(g *Graph) string {
 		}
 		if t := s.Time; t != nil {
 			fmt.Fprintf(&b, " time %q %s %d %d %d %d\n", s.Columns[t.Slot].Name, t.Unit, t.OutOfOrdernessMs, t.MaxAheadMs, t.MinMs, t.MaxMs)
+			if t.Local != nil {
+				fmt.Fprintf(&b, " local %s\n", t.Local)
+			}
+			for _, slot := range t.By {
+				fmt.Fprintf(&b, " watermark by %q of %d\n", s.Columns[slot].Name, t.KeysMax)
+			}
 		}
 		if i := s.Idle; i != nil {
 			fmt.Fprintf(&b, " idle %d %v\n", i.AfterNs, i.Advance)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -151,6 +152,13 @@ func (o *origin) payloadKind(p pipeline.Path) (pipeline.Kind, error) {
 	if o.valueOnly() && (len(p) > 1 || p[0].Name != codec.ValueField) {
 		return 0, fmt.Errorf("unknown field %s; source %s is decoded as %s, its payload is the field %s", p, o.spec.Name.Value, o.spec.Decode[0].As.Value, codec.ValueField)
 	}
+	if p[0].Name == codec.SparkplugField && o.sparkplug() {
+		kinds := codec.SparkplugKinds()
+		if kind, known := kinds[p.String()]; known {
+			return kind, nil
+		}
+		return 0, fmt.Errorf("unknown field %s; those of a Sparkplug message are %s", p, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	}
 	if len(o.spec.Fields) == 0 {
 		if columns := o.csvColumns(); columns != nil && !slices.Contains(columns, p.String()) {
 			return 0, fmt.Errorf("unknown field %s; the columns of source %s are %s", p, o.spec.Name.Value, strings.Join(columns, ", "))
@@ -167,6 +175,11 @@ func (o *origin) payloadKind(p pipeline.Path) (pipeline.Kind, error) {
 		}
 	}
 	return 0, fmt.Errorf("unknown field %s; the fields of source %s are %s", p, o.spec.Name.Value, strings.Join(o.Names(), ", "))
+}
+
+// sparkplug: a decoder gives what Sparkplug messages say of themselves.
+func (o *origin) sparkplug() bool {
+	return slices.ContainsFunc(o.spec.Decode, func(d DecodeSpec) bool { return d.As.Value == DecodeSparkplug })
 }
 
 // csvColumns are the fields of a source that is CSV alone; nil: others may come.
@@ -259,6 +272,10 @@ func (o *origin) Names() []string {
 	}
 	if o.valueOnly() && len(o.spec.Fields) == 0 {
 		names = append(names, codec.ValueField)
+	}
+	if o.sparkplug() {
+		names = slices.AppendSeq(names, maps.Keys(codec.SparkplugKinds()))
+		slices.Sort(names)
 	}
 	if len(o.spec.Fields) == 0 {
 		names = append(names, o.csvColumns()...)

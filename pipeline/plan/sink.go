@@ -9,6 +9,7 @@ type builtSink struct {
 	spec    *SinkSpec
 	columns []codec.Column
 	whole   int
+	table   []TableColumn // postgres
 	commit  string
 	sure    bool // every step before is deterministic
 }
@@ -34,6 +35,9 @@ func (c *compiler) sink(i int) {
 	}
 	if s.Commit.Value != "" {
 		b.commit = s.Commit.Value
+	}
+	if s.Postgres != nil {
+		b.table = c.tableColumns(s, cols, whole)
 	}
 	blocker := c.nonDeterministic(*t)
 	b.sure = blocker == nil

@@ -33,6 +33,8 @@ const (
 	DecodeBytes  = "bytes"
 	DecodeCSV    = "csv"
 	DecodeInflux = "influx"
+	// DecodeSparkplug is Sparkplug B.
+	DecodeSparkplug = "sparkplug"
 )
 
 // SourceSpec is what the plan needs of a source.
@@ -53,8 +55,18 @@ type DecodeSpec struct {
 	// Columns are the names of a CSV line's values, in order; Separator stands between them.
 	Columns   []Text
 	Separator string // , ; | or tab
-	Pos       Pos
+	// Rows of Sparkplug: message or metric. Rebirth asks nodes for their birth certificates, RebirthEveryMs is the least time between two requests.
+	Rows           string
+	Rebirth        bool
+	RebirthEveryMs int64
+	Pos            Pos
 }
+
+// Rows of a Sparkplug source.
+const (
+	RowsMessage = "message"
+	RowsMetric  = "metric"
+)
 
 // FieldSpec declares a field of the payload. Kind is Null for "any".
 type FieldSpec struct {
@@ -70,6 +82,12 @@ type TimeSpec struct {
 	OutOfOrdernessMs int64
 	MaxAheadMs       int64 // 0: off
 	MinMs, MaxMs     int64 // sane range
+	// WatermarkBy are the fields whose values have a watermark each; WatermarkKeys is how many at once.
+	WatermarkBy   []Text
+	WatermarkKeys int
+	// Layout, Zone, Fold and Gap are those of local times: a Go layout, a name of the time zone database, what codec.ParseFold and ParseGap read.
+	Layout, Zone Text
+	Fold, Gap    string
 }
 
 // IdleSpec says when a source is idle and what its watermark does then.
@@ -168,7 +186,10 @@ type SinkSpec struct {
 	TTLNs    int64  // of unsent results; 0: never
 	OnLimit  string // block, drop_oldest
 	HTTP     *HTTPTarget
+	Postgres *PostgresTarget
 	File     *FileTarget
+	Objects  *ObjectsTarget
+	NATS     *NATSTarget
 	Flawed   bool // as in StepSpec
 }
 

@@ -34,10 +34,15 @@ func (t *Table) compact() {
 		}
 		ref := s.victim<<chunkUnitBits | s.scan/unitBytes
 		rec := c.mem[s.scan:]
-		key, sub := t.layout.keys(rec)
+		klen := u32(rec, klenAt)
+		setU32(rec, klenAt, klen&^freedBit)
 		size := t.layout.sizeOf(rec)
 		full := capacity(size)
 		s.scan += uint32(full)
+		if klen&freedBit != 0 {
+			continue
+		}
+		key, sub := t.layout.keys(rec)
 		id := t.index.owner(hashOf(key, sub), ref)
 		if id == 0 {
 			continue

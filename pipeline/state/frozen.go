@@ -249,7 +249,7 @@ func (t *Table) bury(id, list, pos uint32) {
 	}
 	rec := t.slab.at(e.ref)
 	if dead(rec) {
-		t.slab.free(e.ref, capacity(t.layout.sizeOf(rec)))
+		t.discard(e.ref, capacity(t.layout.sizeOf(rec)))
 		t.index.remove(id)
 	}
 }

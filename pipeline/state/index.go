@@ -35,7 +35,7 @@ type index struct {
 const bucketsMin = 8
 
 func newIndex() index {
-	return index{heads: [][]uint32{make([]uint32, bucketsMin, 1<<pageBits)}, buckets: bucketsMin, mask: bucketsMin - 1}
+	return index{heads: [][]uint32{make([]uint32, bucketsMin)}, buckets: bucketsMin, mask: bucketsMin - 1}
 }
 
 // hashOf takes the upper half: the lower bits choose the key group, and are alike within a task. xxhash without a seed:

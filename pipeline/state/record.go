@@ -55,6 +55,16 @@ func (l *layout) slen(b []byte) int {
 	return int(u32(b, l.sub))
 }
 
+// freedBit of a key's length says that a record in a chunk is no longer anybody's. Compaction passes over it and need not ask the index.
+const freedBit = 1 << 31
+
+// discard frees the record of capacity n at ref.
+func (t *Table) discard(ref uint32, n int) {
+	rec := t.slab.at(ref)
+	setU32(rec, klenAt, u32(rec, klenAt)|freedBit)
+	t.slab.free(ref, n)
+}
+
 func dead(b []byte) bool { return u32(b, 0) == tombstone }
 
 // keys gives views of key and subkey.

@@ -245,7 +245,7 @@ func (t *Table) resize(e *entry, rec []byte, size int, keep bool) []byte {
 		ref := t.slab.alloc(want)
 		to := t.slab.at(ref)
 		t.layout.write(to, key, sub, uint32(size), rec)
-		t.slab.free(e.ref, now)
+		t.discard(e.ref, now)
 		e.ref, rec = ref, to
 	} else {
 		setU32(rec, 0, uint32(size))
@@ -303,7 +303,7 @@ func (t *Table) kill(id uint32) {
 		}
 	}
 	if t.untracked {
-		t.slab.free(e.ref, capacity(t.layout.sizeOf(rec)))
+		t.discard(e.ref, capacity(t.layout.sizeOf(rec)))
 		t.index.remove(id)
 		return
 	}
@@ -314,7 +314,7 @@ func (t *Table) kill(id uint32) {
 	if want := capacity(t.layout.size(len(key), len(sub), 0)); want != now {
 		ref := t.slab.alloc(want)
 		t.layout.write(t.slab.at(ref), key, sub, tombstone, nil)
-		t.slab.free(e.ref, now)
+		t.discard(e.ref, now)
 		e.ref = ref
 	} else {
 		setU32(rec, 0, tombstone)

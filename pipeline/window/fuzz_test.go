@@ -31,12 +31,14 @@ func FuzzRestored(f *testing.F) {
 	early.Config = numbers(early.Config)
 	gaps, counts, runs := session(10*time.Millisecond, 0, false), counting(4, 2), states("value > 1", "")
 	gaps.Config, counts.Config, runs.Config = numbers(gaps.Config), numbers(counts.Config), numbers(runs.Config)
+	plain := tumbling(10*time.Millisecond, 0)
+	plain.Aggs = plain.Aggs[:1]
 	kinds := []struct {
 		table string
 		op    func() pipeline.Operator
 	}{
 		{"pane", newHopping(early)}, {"rows", newHopping(top)}, {"session", newSession(gaps)}, {"count", newCount(counts)}, {"run", newState(runs)},
-		{"clock", processing(newHopping(early))}, {"fired", newHopping(early)},
+		{"clock", processing(newHopping(early))}, {"fired", newHopping(early)}, {"acc", newTumbling(plain)},
 	}
 	key, _ := pipeline.AppendKey([]byte{0x80, 0, 0, 0, 0, 0, 0, 10}, pipeline.StringValue("a"))
 	for i := range kinds {

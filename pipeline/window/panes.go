@@ -82,6 +82,7 @@ type panes struct {
 	list  []*pane
 	index *state.Index // of the keys, when the entries do not fit the memory; else nil
 	fired int          // the first ones of the list, whose end the watermark has passed: they wait for the end of their lateness
+	spare *pane        // one that is over, for its memory: in steady state each new window takes that of the last one
 }
 
 // at gives the pane with that start, making it when there is none; watermark tells whether it counts as fired.
@@ -90,7 +91,12 @@ func (p *panes) at(start, end, watermark int64) *pane {
 	if found {
 		return p.list[i]
 	}
-	n := &pane{start: start, end: end, index: p.index}
+	n := p.spare
+	if n == nil {
+		n = &pane{}
+	}
+	p.spare = nil
+	n.start, n.end, n.index = start, end, p.index
 	p.list = slices.Insert(p.list, i, n)
 	if end <= watermark {
 		p.fired++
@@ -123,6 +129,18 @@ func (p *panes) skip(there func(start int64, key []byte) bool) {
 	for p.fired < len(p.list) && !p.list[p.fired].holds(there) {
 		p.list = slices.Delete(p.list, p.fired, p.fired+1)
 	}
+}
+
+// spareBytesMax bounds the keys of a pane that is kept for its memory: one that is larger grows in few steps for many rows.
+const spareBytesMax = 64 << 10
+
+// reuse takes back a pane that over gave.
+func (p *panes) reuse(n *pane) {
+	if cap(n.text) > spareBytesMax {
+		return
+	}
+	n.text, n.keys, n.gone = n.text[:0], n.keys[:0], 0
+	p.spare = n
 }
 
 // deadline is the end of the next window to fire.

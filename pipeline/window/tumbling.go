@@ -182,6 +182,7 @@ func (t *Tumbling) Watermark(w int64, out *pipeline.Out) {
 	}
 	for p := t.panes.over(w, t.c.LatenessMs); p != nil; p = t.panes.over(w, t.c.LatenessMs) {
 		t.forget(p)
+		t.panes.reuse(p)
 	}
 	t.skip()
 }

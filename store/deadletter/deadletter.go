@@ -29,7 +29,7 @@ type Config struct {
 // Default keeps 64 MiB.
 func Default() Config {
 	c := Config{Log: log.Default(), MaxBytes: 64 << 20, MaxPayload: 1 << 20}
-	c.Log.SegmentBytes, c.Log.SpareSegments = 1<<20, 1
+	c.Log.SegmentBytes, c.Log.SpareSegments, c.Log.TailBytes = 1<<20, 1, 0 // they are read rarely
 	return c
 }
 
@@ -54,6 +54,7 @@ type Options struct {
 	Dir string
 	Config
 	Stamp  func() pipeline.Stamp
+	Codec  *log.Codec // of the log; nil: one of its own
 	Logger *slog.Logger
 }
 
@@ -117,7 +118,7 @@ func Open(o Options) (*Store, *Recovery, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: o.Dir, Config: o.Config.Log, Stamp: o.Stamp, Logger: o.Logger})
+	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: o.Dir, Config: o.Config.Log, Stamp: o.Stamp, Codec: o.Codec, Logger: o.Logger})
 	if err != nil {
 		return nil, nil, fmt.Errorf("open dead letter log: %w", err)
 	}

@@ -155,7 +155,7 @@ func (l *Log) writeFrame(h *header, raw []byte, timer *time.Timer) error {
 	}); err != nil {
 		return fmt.Errorf("%w: write %s at %d: %w", ErrFailed, seg.name, off, err)
 	}
-	if cap(l.frame) > 4*frameRawBytes {
+	if cap(l.frame) > min(max(4*len(l.frame), idleBytes), 4*frameRawBytes) {
 		l.frame, l.packed = nil, nil
 	}
 	ref := frameRef{off: off, first: h.first, last: h.last, size: size}
@@ -181,7 +181,7 @@ func (l *Log) pack(raw []byte) (flag byte) {
 	case l.o.FastBytes > 0 && len(raw) >= l.o.FastBytes:
 		l.packed, flag = s2.Encode(l.packed[:cap(l.packed)], raw), flagS2
 	default:
-		l.packed, flag = l.enc.EncodeAll(raw, l.packed[:0]), flagZstd
+		l.packed, flag = l.o.Codec.Pack(l.packed[:0], raw), flagZstd
 	}
 	if len(l.packed) >= len(raw) {
 		return 0
@@ -200,7 +200,7 @@ func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error 
 			return fmt.Errorf("%w: %w", ErrFailed, err)
 		}
 	}
-	size := max(l.o.SegmentBytes, align(need+2*headerBytes, pageBytes))
+	size := max(l.segmentSize(), align(need+2*headerBytes, pageBytes))
 	seg := l.takeFree(size)
 	if seg == nil {
 		if err := l.patiently(timer, func() (err error) {
@@ -225,6 +225,26 @@ func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error 
 	l.last = seg
 	l.judgeFull()
 	return nil
+}
+
+// segmentSize is how large the next segment is to be: at least half of all in use. So a log that is
+// trimmed to little gets small again, and one that has to hold much has few files.
+func (l *Log) segmentSize() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.o.segmentSize(sizeOf(l.segments))
+}
+
+// segmentSize: pure. live are the bytes of the segments in use.
+func (c *Config) segmentSize(live int64) int64 {
+	if c.SegmentBytesMin == 0 {
+		return c.SegmentBytes
+	}
+	size := min(c.SegmentBytesMin, c.SegmentBytes)
+	for 2*size < live && size < c.SegmentBytes {
+		size *= 2
+	}
+	return min(size, c.SegmentBytes)
 }
 
 // takeFree gives a recycled segment of at least size bytes, nil when there is none.

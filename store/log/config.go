@@ -12,6 +12,9 @@ const RecordBytesMax = 64 << 20
 type Config struct {
 	// SegmentBytes is the size of a segment file.
 	SegmentBytes int64
+	// SegmentBytesMin lets a log with little in it have smaller segment files: a new one is half as large as all in use together or
+	// more, within SegmentBytesMin and SegmentBytes. 0, or SegmentBytes and more: all are of SegmentBytes.
+	SegmentBytesMin int64
 	// MaxBytes of segments in use; then Append gives ErrFull. What was accepted before, and what AppendReserved adds, is still written.
 	MaxBytes int64
 	// ReserveBytes of the disk are left free: Append gives ErrFull when the next segment file would go below.
@@ -55,6 +58,9 @@ func (c Config) Validate() error {
 		if f.v < f.min || f.v > f.max {
 			return fmt.Errorf("log %s is %d, allowed is %d to %d", f.name, f.v, f.min, f.max)
 		}
+	}
+	if c.SegmentBytesMin != 0 && (c.SegmentBytesMin < 8<<10 || c.SegmentBytesMin%pageBytes != 0) {
+		return fmt.Errorf("log segment_bytes_min is %d, allowed is 0, or a multiple of %d from 8192 on", c.SegmentBytesMin, pageBytes)
 	}
 	if c.SegmentBytes%pageBytes != 0 {
 		return fmt.Errorf("log segment_bytes is %d, want a multiple of %d", c.SegmentBytes, pageBytes)

@@ -15,6 +15,7 @@ import (
 type crashRun struct {
 	crasher  disktest.Crasher
 	bugs     faults
+	config   Config
 	rng      *rand.Rand
 	failures []string
 
@@ -34,7 +35,7 @@ func (c *crashRun) fail(format string, args ...any) {
 
 // check opens an image and compares.
 func (c *crashRun) check(op string, img *disktest.Mem, records map[uint64]string, acked, last, trim uint64) {
-	l, rec, err := open(Options{FS: img, Dir: "/log", Config: small()}, c.bugs)
+	l, rec, err := open(Options{FS: img, Dir: "/log", Config: c.config}, c.bugs)
 	if err != nil {
 		c.fail("%s: open: %v", op, err)
 		return
@@ -87,7 +88,7 @@ func (c *crashRun) hook(m *disktest.Mem) func(string) {
 func (c *crashRun) life(m *disktest.Mem, steps int) *disktest.Mem {
 	m.OnOp(c.hook(m))
 	f := disktest.NewFaulty(m)
-	l, _, err := open(Options{FS: f, Dir: "/log", Config: small()}, c.bugs)
+	l, _, err := open(Options{FS: f, Dir: "/log", Config: c.config}, c.bugs)
 	if err != nil {
 		c.fail("open: %v", err)
 		return nil
@@ -172,7 +173,7 @@ func newCrashRun(seed uint64, bugs faults) *crashRun {
 	if bugs.frameRaw == 0 {
 		bugs.frameRaw = 1500
 	}
-	return &crashRun{crasher: disktest.Crasher{Seed: seed, PerCall: 10}, bugs: bugs, rng: rand.New(rand.NewPCG(seed, 2))}
+	return &crashRun{crasher: disktest.Crasher{Seed: seed, PerCall: 10}, bugs: bugs, config: small(), rng: rand.New(rand.NewPCG(seed, 2))}
 }
 
 func TestCrashStates(t *testing.T) {
@@ -188,6 +189,21 @@ func TestCrashStates(t *testing.T) {
 		t.Error(f)
 	}
 	if c.crasher.Distinct() < 2000 {
+		t.Errorf("only %d states", c.crasher.Distinct())
+	}
+}
+
+// TestCrashStatesOfAGrowingLog: segment files of many sizes, made, recycled and removed.
+func TestCrashStatesOfAGrowingLog(t *testing.T) {
+	const seed = 3
+	c := newCrashRun(seed, faults{})
+	c.config.SegmentBytesMin, c.config.SegmentBytes, c.config.SpareSegments = 8<<10, 64<<10, 2
+	c.run(2000, 24)
+	t.Logf("seed %d: %d distinct crash states, %d failures", seed, c.crasher.Distinct(), len(c.failures))
+	for _, f := range c.failures[:min(len(c.failures), 5)] {
+		t.Error(f)
+	}
+	if c.crasher.Distinct() < 1000 {
 		t.Errorf("only %d states", c.crasher.Distinct())
 	}
 }

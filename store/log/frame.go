@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"github.com/klauspost/compress/s2"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -115,7 +114,7 @@ func parse(b []byte) (h header, body []byte, err error) {
 }
 
 // unpack gives the uncompressed body of a data frame in memory of its own, checked to be exactly the header's records.
-func unpack(dec *zstd.Decoder, h *header, body []byte) (raw []byte, err error) {
+func unpack(codec *Codec, h *header, body []byte) (raw []byte, err error) {
 	if h.rawBytes > bodyBytesMax {
 		return nil, ErrCorrupt
 	}
@@ -124,7 +123,7 @@ func unpack(dec *zstd.Decoder, h *header, body []byte) (raw []byte, err error) {
 	case 0:
 		raw = append(raw, body...)
 	case flagZstd:
-		raw, err = dec.DecodeAll(body, raw)
+		raw, err = codec.Unpack(raw, body)
 	case flagS2:
 		if n, lerr := s2.DecodedLen(body); lerr != nil || n != int(h.rawBytes) { // before it makes room for what a body claims
 			return nil, ErrCorrupt

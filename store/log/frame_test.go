@@ -31,17 +31,8 @@ func frameOf(recs [][]byte, compress bool) []byte {
 	return frame
 }
 
-func decoder(t testing.TB) *zstd.Decoder {
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(bodyBytesMax))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(dec.Close)
-	return dec
-}
-
 func TestFrameRoundTripCutAndFlipped(t *testing.T) {
-	dec := decoder(t)
+	dec := NewCodec()
 	recs := [][]byte{[]byte("first"), {}, bytes.Repeat([]byte("abc"), 40)}
 	for _, compress := range []bool{false, true} {
 		frame := frameOf(recs, compress)
@@ -125,7 +116,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(frameOf([][]byte{[]byte("a"), []byte("bb")}, false), true)
 	f.Add(frameOf([][]byte{bytes.Repeat([]byte("a"), 500)}, true), true)
 	f.Add(frameOf(nil, false), false)
-	dec := decoder(f)
+	dec := NewCodec()
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
 		if n, err := frameSize(b); seal && err == nil && n <= len(b) {
 			sealAgain(b[:n]) // get past the checksum

@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -31,16 +29,16 @@ type Options struct {
 	Stamp func() pipeline.Stamp
 	// After is a position known to have been given out (a checkpoint's): the log never gives out a position up to it again. Positions that
 	// are jumped over read as lost.
-	After  uint64
+	After uint64
+	// Codec packs the frames; nil: one of the log's own. Many logs of one process share one to save memory.
+	Codec  *Codec
 	Logger *slog.Logger // nil: silent
 }
 
-// Log is safe for use by several goroutines. The committer owns last, epoch, number, enc, packed and frame; mu guards what is below it.
+// Log is safe for use by several goroutines. The committer owns last, epoch, number, packed and frame; mu guards what is below it.
 type Log struct {
 	o      Options
 	bugs   faults
-	enc    *zstd.Encoder
-	dec    *zstd.Decoder
 	last   *segment // being written
 	epoch  uint64   // highest used
 	number uint64   // highest file number used
@@ -92,6 +90,7 @@ type block struct {
 	cuts    []cut // where all frames but the last end
 	count   uint64
 	started time.Time // arrival of the first record
+	used    int       // bytes of the last commit
 }
 
 type cut struct {
@@ -121,6 +120,7 @@ func (b *block) room(size, frameRaw int) {
 // keep gives the records in memory that readers may hold on to, and b memory for the next ones. Where b's own is well filled it is
 // given away, which saves copying it.
 func (b *block) keep() []byte {
+	b.used = len(b.raw)
 	if len(b.raw) < cap(b.raw)/4*3 {
 		return bytes.Clone(b.raw)
 	}
@@ -129,8 +129,11 @@ func (b *block) keep() []byte {
 	return raw
 }
 
+// idleBytes of memory a block keeps though less came last.
+const idleBytes = 32 << 10
+
 func (b *block) reset() {
-	if cap(b.raw) > 4*frameRawBytes {
+	if cap(b.raw) > min(max(4*b.used, idleBytes), 4*frameRawBytes) { // it was made for more than what comes now
 		b.raw = nil
 	}
 	b.raw, b.cuts, b.count = b.raw[:0], b.cuts[:0], 0
@@ -378,6 +381,5 @@ func (l *Log) Close() error {
 			}
 		}
 	}
-	l.dec.Close()
-	return errors.Join(err, l.enc.Close())
+	return err
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -47,22 +45,16 @@ func open(o Options, bugs faults) (*Log, *Recovery, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Codec == nil {
+		o.Codec = NewCodec()
+	}
 	bugs.frameRaw = cmp.Or(bugs.frameRaw, frameRawBytes)
 	l := &Log{o: o, bugs: bugs, kick: make(chan struct{}, 1), due: time.NewTimer(time.Hour), done: make(chan struct{}), moved: make(chan struct{}), lostAt: map[uint64]pipeline.Stamp{}}
 	l.room.L = &l.mu
-	var err error
-	if l.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(128<<10),
-		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false)); err != nil {
-		return nil, nil, fmt.Errorf("make encoder: %w", err)
-	}
-	if l.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(bodyBytesMax)); err != nil {
-		return nil, nil, fmt.Errorf("make decoder: %w", err)
-	}
 	rec, err := l.recover()
 	if err != nil {
 		l.closeFiles()
-		l.dec.Close()
-		return nil, nil, errors.Join(fmt.Errorf("open log %s: %w", o.Dir, err), l.enc.Close())
+		return nil, nil, fmt.Errorf("open log %s: %w", o.Dir, err)
 	}
 	l.judgeFull()
 	l.due.Stop()

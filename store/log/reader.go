@@ -193,7 +193,7 @@ func (r *Reader) read(seg *segment, epoch uint64, ref frameRef) (*Block, error) 
 	case h.first != ref.first || h.last != ref.last || h.epoch != epoch && !r.l.bugs.noEpoch:
 		return nil, ErrCorrupt
 	}
-	raw, err := unpack(r.l.dec, &h, body)
+	raw, err := unpack(r.l.o.Codec, &h, body)
 	if err != nil {
 		return nil, err
 	}

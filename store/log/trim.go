@@ -71,13 +71,19 @@ func (l *Log) forget(list []*segment) {
 	l.free = append(l.free, list...)
 }
 
-// removeExcess removes recycled files beyond SpareSegments, and those of an unusual size.
+// spareSizes is how many times the size wanted now a spare file may have: the sizes of a log go up and down with what it holds, and a file
+// made anew is written twice.
+const spareSizes = 4
+
+// removeExcess removes recycled files beyond SpareSegments, and those that are too small to be used again or of an unusual size.
 func (l *Log) removeExcess() {
 	var excess []*segment
 	l.mu.Lock()
 	keep := l.free[:0:0]
+	wanted := l.o.segmentSize(sizeOf(l.segments))
+	largest := min(l.o.SegmentBytes, spareSizes*wanted)
 	for _, s := range l.free {
-		if len(keep) < l.o.SpareSegments && s.size == l.o.SegmentBytes {
+		if len(keep) < l.o.SpareSegments && wanted <= s.size && s.size <= largest {
 			keep = append(keep, s)
 		} else {
 			excess = append(excess, s)

@@ -21,7 +21,10 @@ type Config struct {
 
 // Default suits a gateway: 1 MiB of memory per stream, records of up to 64 KiB.
 func Default() Config {
-	return Config{Log: log.Default(), WindowBytes: 1 << 20, ChunkBytes: 64 << 10, ChunkResults: 512, ReclaimBytes: 4 << 20}
+	l := log.Default()
+	l.TailBytes = 64 << 10 // the streams keep their own windows
+	l.SegmentBytesMin = 256 << 10
+	return Config{Log: l, WindowBytes: 1 << 20, ChunkBytes: 64 << 10, ChunkResults: 512, ReclaimBytes: 4 << 20}
 }
 
 // Validate names the first field that is out of range.

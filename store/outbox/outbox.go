@@ -28,6 +28,7 @@ type Options struct {
 	Config
 	// Stamp gives the agent's time for frames and TTL.
 	Stamp  func() pipeline.Stamp
+	Codec  *log.Codec // of the log; nil: one of its own
 	Logger *slog.Logger
 	// Divergence is called when a replayed result differs from what upstream holds under its number. nil: it is logged. It must not call the outbox.
 	Divergence func(sink string, seq, held, made uint64)
@@ -90,7 +91,7 @@ func Open(o Options) (*Outbox, *Recovery, error) {
 	if err := o.Config.Validate(); err != nil {
 		return nil, nil, err
 	}
-	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: o.Dir, Config: o.Config.Log, Stamp: o.Stamp, Logger: o.Logger})
+	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: o.Dir, Config: o.Config.Log, Stamp: o.Stamp, Codec: o.Codec, Logger: o.Logger})
 	if err != nil {
 		return nil, nil, fmt.Errorf("open outbox log: %w", err)
 	}

@@ -69,6 +69,7 @@ type scenario struct {
 	strike           func(*stage, *scenario)                // instead of killAgent, as often as kills
 	ready            func(*stage) bool                      // a strike waits for it while messages go on; nil: it is
 	damage           func(t *testing.T, dir string) (n int) // done to a pipeline's directory while the agent is dead
+	more             func(*stage, func(n int, do func()))   // further strikes
 	receiver         string                                 // kind of upstream; "": the reference receiver
 	receiverEnv      []string                               // WEIR_FAULT=... of the receiver
 }
@@ -319,6 +320,9 @@ func (st *stage) plan(s *scenario) (all []strike) {
 		st.receiver.Kill()
 		st.startReceiver(s)
 	})
+	if s.more != nil {
+		s.more(st, add)
+	}
 	for i := range all { // insertion sort: there are a hundred
 		for j := i; j > 0 && all[j].at < all[j-1].at; j-- {
 			all[j], all[j-1] = all[j-1], all[j]

@@ -131,7 +131,7 @@ func (st *stage) checkDead(want uint64) {
 	var status struct {
 		Pipelines []struct {
 			Sources []struct {
-				Received, Rows, Tombstones, Dead uint64
+				Received, Split, Rows, Tombstones, Dead uint64
 			} `json:"sources"`
 			Steps []struct{ Dead uint64 } `json:"steps"`
 		} `json:"pipelines"`
@@ -141,7 +141,7 @@ func (st *stage) checkDead(want uint64) {
 	for _, p := range status.Pipelines {
 		for _, x := range p.Sources {
 			dead += x.Dead + x.Tombstones
-			if x.Received != x.Rows+x.Tombstones+x.Dead {
+			if x.Received+x.Split != x.Rows+x.Tombstones+x.Dead {
 				st.t.Errorf("the ledger is not balanced: %+v", x)
 			}
 		}

@@ -26,6 +26,7 @@ func (d *drawn) graph(t fatal) func() *plan.Graph {
 
 func draw(t *rapid.T) *drawn {
 	d := &drawn{text: drawConfig(t), entries: drawJournal(t)}
+	d.text, d.entries = anySource(t, d.text, d.entries)
 	d.all, d.counts = undisturbed(t, compile(t, d.text), d.entries)
 	d.lives = drawLives(t, len(d.entries))
 	return d

@@ -31,8 +31,8 @@ func TestPricesOfChannels(t *testing.T) {
 			prices[b.Channel] = append(prices[b.Channel], b.Price)
 		}
 	}
-	out, _ := replayOnce(t, answer{set: "nexmark-mini", config: "nexmark-mini-channels", pipeline: "channels"}, 512)
-	rows := records(t, out["s-prices"])
+	out, _ := replayOnce(t, answer{set: "nexmark-mini", pipeline: "channels"}, 512, 1)
+	rows := records(t, out["prices"])
 	if len(rows) != len(prices) || len(rows) != 4 {
 		t.Fatalf("%d channels, want %d", len(rows), len(prices))
 	}

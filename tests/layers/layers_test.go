@@ -42,6 +42,9 @@ var forbidden = []struct {
 var importers = map[string][]string{
 	"go.etcd.io/bbolt":                    {"store/boltkv", "uplink/receiver"},
 	"github.com/cockroachdb/pebble":       {"store/pebblekv"},
+	"github.com/minio/minio-go":           {"uplink/objectsink"},
+	"github.com/nats-io/nats.go":          {"uplink/nats"},
+	"github.com/jackc/pgx":                {"uplink/postgres", "tests"},
 	"github.com/eclipse/paho.mqtt.golang": {"pipeline/mqtt", "uplink/mqttsink", "tests"},
 }
 
@@ -80,6 +83,12 @@ func TestRulesFindABreach(t *testing.T) {
 	}
 	if importerViolation("agent", "go.etcd.io/bbolt") == "" {
 		t.Error("a second importer of bbolt is not found")
+	}
+	if importerViolation("uplink/httpsink", "github.com/minio/minio-go/v7/pkg/credentials") == "" {
+		t.Error("a second importer of minio-go is not found")
+	}
+	if importerViolation("agent", "github.com/nats-io/nats.go/jetstream") == "" {
+		t.Error("a second importer of nats.go is not found")
 	}
 	if importerViolation("pipeline/ops", "github.com/eclipse/paho.mqtt.golang/packets") == "" {
 		t.Error("a second importer of paho is not found")

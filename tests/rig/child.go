@@ -21,6 +21,15 @@ type Child struct {
 
 // StartChild runs a program; its output is appended to the file logName.
 func StartChild(logName string, env []string, name string, args ...string) (*Child, error) {
+	return startChild(nil, logName, env, name, args...)
+}
+
+// startChildAs runs a program as another user.
+func startChildAs(cred *syscall.Credential, logName, name string, args ...string) (*Child, error) {
+	return startChild(cred, logName, nil, name, args...)
+}
+
+func startChild(cred *syscall.Credential, logName string, env []string, name string, args ...string) (*Child, error) {
 	log, err := os.OpenFile(logName, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open log of %s: %w", name, err)
@@ -28,7 +37,7 @@ func StartChild(logName string, env []string, name string, args ...string) (*Chi
 	c := &Child{cmd: exec.Command(name, args...), log: log, done: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.Env = append(os.Environ(), env...)
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: cred}
 	if err := c.cmd.Start(); err != nil {
 		log.Close()
 		return nil, fmt.Errorf("start %s: %w", name, err)

@@ -3,9 +3,11 @@ package rig
 import (
 	"errors"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Proxy forwards TCP connections and can break them. One goroutine accepts, two serve each connection; Close waits for all.
@@ -18,7 +20,70 @@ type Proxy struct {
 	pairs  map[*proxyPair]struct{}
 	closed bool
 	resets int
+
+	requests, answers gate
+	up, down          atomic.Int64
 }
+
+// gate breaks one direction.
+type gate struct {
+	slow atomic.Pointer[slowness]
+	cut  atomic.Int64 // bytes that still pass, plus one; 0: no limit
+	mute atomic.Bool  // what comes is thrown away
+}
+
+// take tells how many of n bytes pass, and whether the connection is to be broken behind them.
+func (g *gate) take(n int) (pass int, broken bool) {
+	for {
+		left := g.cut.Load()
+		switch {
+		case left == 0:
+			return n, false
+		case int64(n) < left:
+			if g.cut.CompareAndSwap(left, left-int64(n)) {
+				return n, false
+			}
+		default:
+			if g.cut.CompareAndSwap(left, 0) { // the next connection is whole
+				return int(left - 1), true
+			}
+		}
+	}
+}
+
+// slowness is that of one direction.
+type slowness struct {
+	bytesPerSecond int
+	delay          time.Duration
+	resets         float64 // share of chunks at which the connection is reset
+}
+
+// pass waits as long as n bytes take, and tells whether the connection is to be broken.
+func (s *slowness) pass(n int) (broken bool) {
+	time.Sleep(s.delay + time.Duration(n)*time.Second/time.Duration(s.bytesPerSecond))
+	return rand.Float64() < s.resets
+}
+
+// Slow makes both directions as slow as a radio link: each chunk (up to 32 KiB) takes the delay and the time that its bytes need, and
+// that share of chunks is lost with their connection.
+func (p *Proxy) Slow(bytesPerSecond int, delay time.Duration, resets float64) {
+	s := &slowness{bytesPerSecond, delay, resets}
+	p.requests.slow.Store(s)
+	p.answers.slow.Store(s)
+}
+
+// CutRequest lets n bytes more pass from clients to the server; at the next one it resets that connection.
+func (p *Proxy) CutRequest(n int) { p.requests.cut.Store(int64(n) + 1) }
+
+// CutAnswer lets n bytes more pass from the server to clients; at the next one it resets that connection: with 0, the server has done
+// what was asked and nobody learns of it.
+func (p *Proxy) CutAnswer(n int) { p.answers.cut.Store(int64(n) + 1) }
+
+// Mute throws away every answer while it is on; connections stay.
+func (p *Proxy) Mute(on bool) { p.answers.mute.Store(on) }
+
+// Passed is how many bytes went to the server and came back.
+func (p *Proxy) Passed() (up, down int64) { return p.up.Load(), p.down.Load() }
 
 // proxyPair is one forwarded connection.
 type proxyPair struct{ client, server net.Conn }
@@ -62,18 +127,48 @@ func (p *Proxy) accept() {
 			return
 		}
 		p.pairs[pair] = struct{}{}
-		p.wg.Go(func() { p.forward(pair, client, server) })
-		p.wg.Go(func() { p.forward(pair, server, client) })
+		p.wg.Go(func() { p.forward(pair, client, server, &p.requests, &p.up) })
+		p.wg.Go(func() { p.forward(pair, server, client, &p.answers, &p.down) })
 		p.mu.Unlock()
 	}
 }
 
-func (p *Proxy) forward(pair *proxyPair, from, to net.Conn) {
-	io.Copy(to, from) // an error ends the pair, which is all there is to do
+func (p *Proxy) forward(pair *proxyPair, from, to net.Conn, g *gate, passed *atomic.Int64) {
+	buf := make([]byte, 32<<10)
+	for { // an error ends the pair, which is all there is to do
+		n, err := from.Read(buf)
+		pass, broken := g.take(n)
+		if s := g.slow.Load(); s != nil && n > 0 && s.pass(n) {
+			pass, broken = 0, true
+		}
+		if pass > 0 && !g.mute.Load() {
+			passed.Add(int64(pass))
+			if _, werr := to.Write(buf[:pass]); werr != nil {
+				break
+			}
+		}
+		if broken {
+			pair.reset()
+			break
+		}
+		if err != nil {
+			break
+		}
+	}
 	pair.close()
 	p.mu.Lock()
 	delete(p.pairs, pair)
 	p.mu.Unlock()
+}
+
+// reset breaks both sides with RST; bytes under way are lost.
+func (c *proxyPair) reset() {
+	for _, conn := range []net.Conn{c.client, c.server} {
+		if t, ok := conn.(*net.TCPConn); ok {
+			t.SetLinger(0) // makes Close send RST
+		}
+	}
+	c.close()
 }
 
 func (c *proxyPair) close() {
@@ -87,12 +182,7 @@ func (p *Proxy) Reset() int {
 	defer p.mu.Unlock()
 	n := len(p.pairs)
 	for pair := range p.pairs {
-		for _, c := range []net.Conn{pair.client, pair.server} {
-			if t, ok := c.(*net.TCPConn); ok {
-				t.SetLinger(0) // makes Close send RST
-			}
-		}
-		pair.close()
+		pair.reset()
 	}
 	p.resets += n
 	return n

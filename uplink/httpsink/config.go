@@ -1,8 +1,6 @@
 package httpsink
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -44,6 +42,8 @@ type Config struct {
 	DenyPrivate bool
 	// DialTimeout bounds connecting and the TLS handshake each.
 	DialTimeout time.Duration
+	// Transports is what sinks share their connections by; nil: this one has its own.
+	Transports *Transports
 }
 
 // TLS options of the client. Files are PEM.
@@ -88,28 +88,36 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// config builds the client's TLS settings; nil keeps the defaults.
-func (t *TLS) config() (*tls.Config, error) {
-	if *t == (TLS{}) {
-		return nil, nil
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+// tlsContent is what the TLS options and their files say. Comparable: equal content is one transport.
+type tlsContent struct {
+	ca, cert, key, serverName string
+	caFile                    string // for errors
+}
+
+// read reads the files.
+func (t *TLS) read() (c tlsContent, err error) {
+	c.serverName, c.caFile = t.ServerName, t.CA
 	if t.CA != "" {
-		pem, err := os.ReadFile(t.CA)
+		b, err := os.ReadFile(t.CA)
 		if err != nil {
-			return nil, fmt.Errorf("read tls ca: %w", err)
+			return c, fmt.Errorf("read tls ca: %w", err)
 		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read tls ca %s: no certificate in it", t.CA)
+		if c.ca = string(b); c.ca == "" {
+			return c, fmt.Errorf("read tls ca %s: no certificate in it", t.CA)
 		}
 	}
 	if t.Cert != "" || t.Key != "" {
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		cert, err := os.ReadFile(t.Cert)
 		if err != nil {
-			return nil, fmt.Errorf("read tls certificate: %w", err)
+			return c, fmt.Errorf("read tls certificate: %w", err)
 		}
-		c.Certificates = []tls.Certificate{pair}
+		key, err := os.ReadFile(t.Key)
+		if err != nil {
+			return c, fmt.Errorf("read tls key: %w", err)
+		}
+		if c.cert, c.key = string(cert), string(key); c.cert == "" {
+			return c, fmt.Errorf("read tls certificate %s: it is empty", t.Cert)
+		}
 	}
 	return c, nil
 }

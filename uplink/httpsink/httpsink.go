@@ -10,14 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -33,12 +30,13 @@ const compressMin = 1 << 10
 
 // Sink implements uplink.Endpoint, uplink.KeyOnly and uplink.Limits.
 type Sink struct {
-	config Config
-	url    *url.URL
-	client *http.Client
-	token  string
-	zstd   *zstd.Encoder
-	gzip   *gzip.Writer
+	config  Config
+	url     *url.URL
+	client  *http.Client
+	release func() // gives the transport back
+	token   string
+	zstd    *zstd.Encoder
+	gzip    *gzip.Writer
 
 	stream     uplink.Stream
 	inc        uplink.Incarnation
@@ -57,58 +55,41 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse http sink url: %w", err)
 	}
-	tlsConfig, err := c.TLS.config()
+	shared := c.Transports
+	if shared == nil {
+		shared = &Transports{}
+	}
+	transport, release, err := shared.take(&c)
 	if err != nil {
 		return nil, fmt.Errorf("http sink %s: %w", c.URL, err)
 	}
-	s := &Sink{config: c, url: u}
-	dialer, proxy := &net.Dialer{Timeout: c.DialTimeout, KeepAlive: 30 * time.Second}, http.ProxyFromEnvironment
-	if c.DenyPrivate {
-		dialer.Control, proxy = denyPrivate, nil
-	}
+	s := &Sink{config: c, url: u, release: release}
 	s.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:               proxy,
-			DialContext:         dialer.DialContext,
-			TLSClientConfig:     tlsConfig,
-			TLSHandshakeTimeout: c.DialTimeout,
-			ForceAttemptHTTP2:   tlsConfig == nil,
-			MaxIdleConnsPerHost: 1,
-			IdleConnTimeout:     c.IdleTimeout,
-			DisableCompression:  true,
-			WriteBufferSize:     64 << 10,
-		},
+		Transport: transport,
 		// A redirect would send the batch to another receiver than the configured one.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	switch c.Compression {
-	case "zstd":
-		s.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(128<<10))
-		if err != nil {
-			return nil, fmt.Errorf("make zstd encoder: %w", err)
-		}
-	case "gzip":
-		s.gzip, err = gzip.NewWriterLevel(nil, gzip.BestSpeed)
-		if err != nil {
-			return nil, fmt.Errorf("make gzip encoder: %w", err)
-		}
+	if err := s.compressor(); err != nil {
+		release()
+		return nil, err
 	}
 	return s, nil
 }
 
-// ErrPrivate says that a sink's host is on this device or in a private network, and that the settings do not allow that.
-var ErrPrivate = errors.New("host is on a local or private address")
-
-// denyPrivate looks at the address that is really dialled: a name may resolve to anything.
-func denyPrivate(_, address string, _ syscall.RawConn) error {
-	a, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("dial %s: %w", address, err)
-	}
-	ip := a.Addr().Unmap()
-	if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
-		return fmt.Errorf("dial %s: %w", address, ErrPrivate)
+// compressor makes what Compression asks for.
+func (s *Sink) compressor() (err error) {
+	switch s.config.Compression {
+	case "zstd":
+		s.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(128<<10))
+		if err != nil {
+			return fmt.Errorf("make zstd encoder: %w", err)
+		}
+	case "gzip":
+		s.gzip, err = gzip.NewWriterLevel(nil, gzip.BestSpeed)
+		if err != nil {
+			return fmt.Errorf("make gzip encoder: %w", err)
+		}
 	}
 	return nil
 }
@@ -127,9 +108,9 @@ func (s *Sink) KeyOnly() bool { return s.config.Protocol == ProtocolPlain }
 // MaxRecordBytes is the configured limit.
 func (s *Sink) MaxRecordBytes() int { return s.config.MaxRecordBytes }
 
-// Close drops idle connections.
+// Close drops idle connections, unless another sink shares them.
 func (s *Sink) Close() error {
-	s.client.CloseIdleConnections()
+	s.release()
 	return nil
 }
 

@@ -83,12 +83,12 @@ func TestDenyPrivateLooksAtTheAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Open(t.Context(), uplink.Stream{Gateway: "g", Pipeline: "p", Sink: "s"}, uplink.Incarnation{Major: 1}, 1); !errors.Is(err, ErrPrivate) {
+	if _, err := s.Open(t.Context(), uplink.Stream{Gateway: "g", Pipeline: "p", Sink: "s"}, uplink.Incarnation{Major: 1}, 1); !errors.Is(err, uplink.ErrPrivate) {
 		t.Fatalf("loopback: %v, want ErrPrivate", err)
 	}
 	for address, private := range map[string]bool{"10.1.2.3:80": true, "192.168.0.9:80": true, "[::1]:80": true, "[fe80::1]:80": true, "[::ffff:127.0.0.1]:80": true,
 		"169.254.169.254:80": true, "0.0.0.0:80": true, "[fd00::1]:80": true, "93.184.216.34:443": false, "[2606:2800::1]:443": false} {
-		if err := denyPrivate("tcp", address, nil); errors.Is(err, ErrPrivate) != private {
+		if err := uplink.DenyPrivate("tcp", address, nil); errors.Is(err, uplink.ErrPrivate) != private {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

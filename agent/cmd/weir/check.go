@@ -26,7 +26,9 @@ func checkCommand(o *options) *cobra.Command {
 				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg))
 			}
 			for _, p := range cfg.Pipelines {
-				fmt.Fprint(c.OutOrStdout(), plan.Explain(&p.Spec, p.Graph))
+				for _, r := range p.Regions() {
+					fmt.Fprint(c.OutOrStdout(), plan.Explain(&r.Spec, r.Graph))
+				}
 			}
 			for _, w := range cfg.Warnings {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
@@ -53,7 +55,11 @@ type checkPipeline struct {
 func checked(cfg *config.Config) checkReport {
 	r := checkReport{File: cfg.File, Warnings: []string{}}
 	for _, p := range cfg.Pipelines {
-		r.Pipelines = append(r.Pipelines, checkPipeline{Name: p.Name.Value, Plan: fmt.Sprintf("%x", p.Graph.Hash), Explain: plan.Explain(&p.Spec, p.Graph)})
+		for _, region := range p.Regions() {
+			r.Pipelines = append(r.Pipelines, checkPipeline{
+				Name: region.Name.Value, Plan: fmt.Sprintf("%x", region.Graph.Hash), Explain: plan.Explain(&region.Spec, region.Graph),
+			})
+		}
 	}
 	for _, w := range cfg.Warnings {
 		r.Warnings = append(r.Warnings, w.String())

@@ -95,7 +95,7 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		}
 	}
 	for _, s := range p.Sources {
-		fmt.Fprintf(t, "  source %s\treceived %d\trows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Rows, s.Tombstones, s.Dead)
+		fmt.Fprintf(t, "  source %s\treceived %d\tsplit %d\trows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Split, s.Rows, s.Tombstones, s.Dead)
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(t, "  step %s\tin %d\tout %d\tlate %d\tdropped %d\tdead %d\n", s.UID, s.In, s.Emitted, s.Late, s.Dropped, s.Dead)
@@ -104,9 +104,10 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		fmt.Fprintf(t, "  sink %s\temitted %d\tconfirmed %d\tpending %d\trejected %d\tdropped %d\t%s, %s, %s %s\n",
 			s.UID, s.Emitted, s.Confirmed, s.Pending, s.Rejected, s.Dropped, s.Commit, s.Guarantee, s.State, s.Error)
 	}
-	if p.Balanced {
+	switch {
+	case p.Balanced:
 		fmt.Fprintf(t, "  ledger\tbalanced\n")
-	} else {
+	case p.Imbalance != "": // neither: it has not run since the agent started
 		fmt.Fprintf(t, "  ledger\tNOT balanced: %s\n", p.Imbalance)
 	}
 }

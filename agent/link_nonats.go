@@ -1,0 +1,15 @@
+//go:build nonats
+
+package agent
+
+import (
+	"errors"
+
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/uplink"
+)
+
+// natsEndpoint says what this build lacks.
+func (a *attempt) natsEndpoint(*plan.NATSTarget) (uplink.Endpoint, error) {
+	return nil, errors.New("this weir was built without NATS (-tags nonats)")
+}

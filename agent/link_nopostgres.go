@@ -1,0 +1,15 @@
+//go:build nopostgres
+
+package agent
+
+import (
+	"errors"
+
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/uplink"
+)
+
+// postgresEndpoint says what this build lacks.
+func (a *attempt) postgresEndpoint(*plan.Sink) (uplink.Endpoint, error) {
+	return nil, errors.New("this weir was built without PostgreSQL (-tags nopostgres)")
+}

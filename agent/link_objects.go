@@ -1,0 +1,18 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/uplink/objectsink"
+)
+
+// objectsConfig is a sink of objects as configured.
+func (a *attempt) objectsConfig(o *plan.ObjectsTarget) objectsink.Config {
+	c := objectsink.Config{Directory: o.Path, Compression: o.Compression, Board: a.agent.gateway(), Logger: a.log}
+	if o.Endpoint.Value != "" {
+		c.S3 = &objectsink.S3{Endpoint: o.Endpoint.Value, Region: o.Region, Bucket: o.Bucket.Value, Prefix: o.Prefix.Value,
+			CredentialsFile: o.CredentialsFile, CAFile: o.CAFile, DialTimeout: 10 * time.Second, DenyPrivate: !a.agent.config.Security.AllowPrivate}
+	}
+	return c
+}

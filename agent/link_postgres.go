@@ -1,0 +1,23 @@
+//go:build !nopostgres
+
+package agent
+
+import (
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/postgres"
+)
+
+// postgresEndpoint makes a PostgreSQL sink as configured.
+func (a *attempt) postgresEndpoint(s *plan.Sink) (uplink.Endpoint, error) {
+	p := s.Spec.Postgres
+	c := postgres.Config{DSNFile: p.DSNFile, Schema: p.Schema.Value, Table: p.Table.Value, Create: p.Create, Board: a.agent.gateway(),
+		AllowPlaintext: a.agent.config.Security.AllowPlaintext}
+	for _, k := range p.Upsert {
+		c.Upsert = append(c.Upsert, k.Value)
+	}
+	for _, col := range s.Table {
+		c.Columns = append(c.Columns, postgres.Column(col))
+	}
+	return postgres.New(c)
+}

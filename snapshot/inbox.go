@@ -1,0 +1,95 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// The inbox: how other goroutines reach the owner, Run. None of these blocks but Trigger, whose caller wants to wait.
+
+type answer struct {
+	c   Checkpoint
+	err error
+}
+
+// message is what other goroutines tell the owner. Exactly one of the fields next to kind is used.
+type message struct {
+	kind EventKind
+	snap pipeline.TaskSnapshot
+	wait chan answer
+	err  error
+	done *written
+	base *BaseRef
+	also messageAlso
+}
+
+type messageAlso uint8
+
+const (
+	alsoNothing messageAlso = iota
+	alsoRebased             // a merge ended: base or err
+)
+
+// Records says that n more journal records were read. The reader calls it after it has handed the batch on, so that a barrier
+// never covers a record that was counted and not yet handed on. It does not block.
+func (c *Coordinator) Records(n int) {
+	if n <= 0 {
+		return
+	}
+	before := c.records.Load()
+	after := c.records.Add(uint64(n))
+	every := c.o.Config.EveryRecords
+	if before == 0 || after == uint64(n) || every > 0 && after >= every && after-uint64(n) < every {
+		c.signal()
+	}
+}
+
+// Deliver takes a task's snapshot of the barrier under way. It neither blocks nor touches the tables. After Run has
+// ended it drops the snapshot: the tables die with the region.
+func (c *Coordinator) Deliver(s pipeline.TaskSnapshot) {
+	c.send(message{kind: EventDelivered, snap: s})
+}
+
+// Trigger waits for the commit of a checkpoint whose barrier was put in after the call. When no record was read since the
+// current checkpoint, that is the answer and nothing is written.
+func (c *Coordinator) Trigger(ctx context.Context) (Checkpoint, error) {
+	wait := make(chan answer, 1)
+	if !c.send(message{kind: EventDemand, wait: wait}) {
+		return Checkpoint{}, fmt.Errorf("trigger checkpoint: %w", ErrClosed)
+	}
+	select {
+	case a := <-wait:
+		return a.c, a.err
+	case <-ctx.Done():
+		return Checkpoint{}, fmt.Errorf("trigger checkpoint: %w", ctx.Err())
+	}
+}
+
+func (c *Coordinator) send(m message) bool {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return false
+	}
+	c.inbox = append(c.inbox, m) // bounded: one snapshot per task, one demand per waiting caller, one event per job
+	c.mu.Unlock()
+	c.signal()
+	return true
+}
+
+func (c *Coordinator) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *Coordinator) drainInbox() []message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.inbox
+	c.inbox = nil
+	return out
+}

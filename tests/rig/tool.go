@@ -1,0 +1,29 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// ErrNoTool: a server that the tests run against could not be built.
+var ErrNoTool = errors.New("tool cannot be built")
+
+// Tool builds a program of the tools module (tests/tools/go.mod: the servers that sinks are tested against) and gives its path in
+// the build cache. The module proxy is asked the first time only.
+func Tool(name string) (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	cmd := exec.Command("go", "-C", filepath.Join(filepath.Dir(here), "..", "tools"), "tool", "-n", name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOOS=", "GOARCH=")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w: %.500s", ErrNoTool, name, err, stderr.String())
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,114 @@
+package httpsink
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weirstream/weir/uplink"
+)
+
+const (
+	// idlePerHost connections are kept open to one host by all sinks that share a transport: more that send at once connect anew.
+	idlePerHost = 32
+	// writeBuffer of a connection. A batch's body goes past it.
+	writeBuffer = 16 << 10
+)
+
+// Transports lets sinks with equal settings share connections: hundreds of sinks to one host then hold a few connections and their buffers,
+// not one each. A sink waits for none of the others: there is no limit on connections in use. The zero value is ready; it may be used by several goroutines.
+type Transports struct {
+	mu     sync.Mutex
+	shared map[transportKey]*sharedTransport
+}
+
+// transportKey is everything that tells two transports apart. Files count by their content: a renewed certificate makes a new transport.
+type transportKey struct {
+	tls        tlsContent
+	deny       bool
+	dial, idle time.Duration
+}
+
+type sharedTransport struct {
+	*http.Transport
+	users int
+}
+
+// take gives the transport for a configuration; release is called once, when it is not needed any more.
+func (t *Transports) take(c *Config) (transport *http.Transport, release func(), err error) {
+	content, err := c.TLS.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	key := transportKey{tls: content, deny: c.DenyPrivate, dial: c.DialTimeout, idle: c.IdleTimeout}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.shared[key]
+	if s == nil {
+		config, err := content.config()
+		if err != nil {
+			return nil, nil, err
+		}
+		s = &sharedTransport{Transport: newTransport(c, config)}
+		if t.shared == nil {
+			t.shared = map[transportKey]*sharedTransport{}
+		}
+		t.shared[key] = s
+	}
+	s.users++
+	return s.Transport, sync.OnceFunc(func() { t.release(key, s) }), nil
+}
+
+// release closes the connections behind the last user.
+func (t *Transports) release(key transportKey, s *sharedTransport) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.users--; s.users == 0 {
+		delete(t.shared, key)
+		s.CloseIdleConnections()
+	}
+}
+
+func newTransport(c *Config, tlsConfig *tls.Config) *http.Transport {
+	dialer, proxy := &net.Dialer{Timeout: c.DialTimeout, KeepAlive: 30 * time.Second}, http.ProxyFromEnvironment
+	if c.DenyPrivate {
+		dialer.Control, proxy = uplink.DenyPrivate, nil
+	}
+	return &http.Transport{
+		Proxy:               proxy,
+		DialContext:         dialer.DialContext,
+		TLSClientConfig:     tlsConfig,
+		TLSHandshakeTimeout: c.DialTimeout,
+		ForceAttemptHTTP2:   tlsConfig == nil,
+		MaxIdleConnsPerHost: idlePerHost,
+		IdleConnTimeout:     c.IdleTimeout,
+		DisableCompression:  true,
+		WriteBufferSize:     writeBuffer,
+	}
+}
+
+// config builds the client's TLS settings; nil keeps the defaults.
+func (t *tlsContent) config() (*tls.Config, error) {
+	if *t == (tlsContent{}) {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.serverName}
+	if t.ca != "" {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM([]byte(t.ca)) {
+			return nil, fmt.Errorf("read tls ca %s: no certificate in it", t.caFile)
+		}
+	}
+	if t.cert != "" {
+		pair, err := tls.X509KeyPair([]byte(t.cert), []byte(t.key))
+		if err != nil {
+			return nil, fmt.Errorf("read tls certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,179 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/weirstream/weir/uplink"
+)
+
+// connect makes a connection unless there is one. The library never reconnects by itself: what it would send then nobody knows.
+func (s *Sink) connect() error {
+	if s.conn != nil && s.conn.IsConnected() {
+		return nil
+	}
+	s.drop()
+	dialer := &net.Dialer{Timeout: s.config.DialTimeout, KeepAlive: 30 * time.Second}
+	if s.config.DenyPrivate {
+		dialer.Control = uplink.DenyPrivate
+	}
+	o := []nats.Option{nats.Name("weir"), nats.Timeout(s.config.DialTimeout), nats.NoReconnect(), nats.SetCustomDialer(dialer), nats.IgnoreDiscoveredServers(),
+		// What goes wrong shows at the next request; the library would print it.
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
+	if s.config.CAFile != "" {
+		o = append(o, nats.RootCAs(s.config.CAFile))
+	}
+	secret := func(file string) (string, error) {
+		b, err := os.ReadFile(file)
+		text := strings.TrimSpace(string(b))
+		if err == nil && text == "" {
+			err = fmt.Errorf("%s is empty", file)
+		}
+		return text, err
+	}
+	switch {
+	case s.config.CredentialsFile != "":
+		o = append(o, nats.UserCredentials(s.config.CredentialsFile))
+	case s.config.TokenFile != "":
+		token, err := secret(s.config.TokenFile)
+		if err != nil {
+			return fmt.Errorf("read nats token: %w", err)
+		}
+		o = append(o, nats.Token(token))
+	case s.config.PasswordFile != "":
+		password, err := secret(s.config.PasswordFile)
+		if err != nil {
+			return fmt.Errorf("read nats password: %w", err)
+		}
+		o = append(o, nats.UserInfo(s.config.User, password))
+	}
+	conn, err := nats.Connect(s.config.URL, o...)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", s.config.URL, err)
+	}
+	s.conn = conn
+	return nil
+}
+
+func (s *Sink) drop() {
+	if s.conn != nil {
+		s.conn.Close()
+		s.conn = nil
+	}
+}
+
+// apiError is an error as JetStream writes it.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode) }
+
+// Numbers of JetStream's errors.
+const (
+	codeNoMessage     = 10037
+	codeTooLarge      = 10054
+	codeIncomplete    = 10176
+	codeWrongLast     = 10071
+	codeWrongLastSame = 10164
+)
+
+var errMoved = errors.New("the subject's last message is not the expected one")
+
+// ask sends a request and decodes its answer into to, which has an error member that apiErr points to.
+func (s *Sink) ask(ctx context.Context, m *nats.Msg, to any, apiErr **apiError) error {
+	answer, err := s.conn.RequestMsgWithContext(ctx, m)
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%w: %w", uplink.ErrTooLarge, err)
+	case errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("ask %s at %s: %w: JetStream is off, or no stream takes the subject", m.Subject, s.config.URL, err)
+	case err != nil:
+		return fmt.Errorf("ask %s at %s: %w", m.Subject, s.config.URL, err)
+	}
+	if err := json.Unmarshal(answer.Data, to); err != nil {
+		return fmt.Errorf("ask %s at %s: the answer is not JetStream's: %.80q: %w", m.Subject, s.config.URL, answer.Data, err)
+	}
+	if e := *apiErr; e != nil {
+		switch e.ErrCode {
+		case codeWrongLast, codeWrongLastSame:
+			return errMoved
+		case codeTooLarge, codeIncomplete: // incomplete: one in the middle was refused, and only the last is answered. Alone it is named.
+			return fmt.Errorf("%w: %w", uplink.ErrTooLarge, e)
+		}
+		return fmt.Errorf("ask %s at %s: %w", m.Subject, s.config.URL, e)
+	}
+	return nil
+}
+
+// inspect learns how the stream is set up, and refuses one that would forget the progress.
+func (s *Sink) inspect(ctx context.Context) error {
+	var info struct {
+		Error  *apiError `json:"error"`
+		Config struct {
+			Name      string        `json:"name"`
+			Retention string        `json:"retention"`
+			MaxAge    time.Duration `json:"max_age"`
+			Atomic    bool          `json:"allow_atomic"`
+			Sealed    bool          `json:"sealed"`
+		} `json:"config"`
+	}
+	if err := s.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM.INFO." + s.config.Stream}, &info, &info.Error); err != nil {
+		return fmt.Errorf("look at stream %s: %w", s.config.Stream, err)
+	}
+	c := &info.Config
+	switch {
+	case c.Name != s.config.Stream:
+		return fmt.Errorf("look at stream %s: the answer is of %.40q", s.config.Stream, c.Name)
+	case c.Retention != "limits":
+		return fmt.Errorf("stream %s has retention %s: its consumers remove the progress; allowed is limits", s.config.Stream, c.Retention)
+	case c.Sealed:
+		return fmt.Errorf("stream %s is sealed", s.config.Stream)
+	}
+	if c.MaxAge > 0 && !s.warned {
+		s.config.Logger.Warn("nats stream forgets: an outage longer than its max_age loses the progress", "jetstream", s.config.Stream, "max_age", c.MaxAge)
+		s.warned = true
+	}
+	s.atomic = c.Atomic
+	return nil
+}
+
+// readBack gives the state that the subject's last message tells; its zero value when there is none.
+func (s *Sink) readBack(ctx context.Context) (state, error) {
+	question, err := json.Marshal(map[string]string{"last_by_subj": s.subject})
+	if err != nil {
+		return state{}, fmt.Errorf("read back %s: %w", s.subject, err)
+	}
+	var answer struct {
+		Error   *apiError `json:"error"`
+		Message *struct {
+			Seq    uint64 `json:"seq"`
+			Header []byte `json:"hdrs"`
+		} `json:"message"`
+	}
+	err = s.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + s.config.Stream, Data: question}, &answer, &answer.Error)
+	if answer.Error != nil && answer.Error.ErrCode == codeNoMessage {
+		return state{}, nil
+	}
+	if err == nil && answer.Message == nil {
+		err = errors.New("the answer has no message")
+	}
+	if err != nil {
+		return state{}, fmt.Errorf("read back %s: %w", s.subject, err)
+	}
+	h, err := nats.DecodeHeadersMsg(answer.Message.Header)
+	if err != nil {
+		return state{}, fmt.Errorf("%w, at stream sequence %d: %w", ErrForeign, answer.Message.Seq, err)
+	}
+	return readState(h, answer.Message.Seq)
+}

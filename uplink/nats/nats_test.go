@@ -1,0 +1,368 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/weirstream/weir/tests/rig"
+	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/uplinktest"
+)
+
+var atomic = map[string]any{"allow_atomic": true}
+
+func TestConformance(t *testing.T) {
+	for name, more := range map[string]map[string]any{"atomic batches": atomic, "single messages": nil} {
+		t.Run(name, func(t *testing.T) {
+			uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startServer(t, more) }, uplinktest.Options{})
+		})
+	}
+}
+
+func row(n int) string { return fmt.Sprintf(`{"n":%d}`, n) }
+
+var errCut = errors.New("connection was cut")
+
+// link puts faults before a sink's publish: lost before, answer lost after, landed later.
+type link struct {
+	rand    *rand.Rand
+	percent int
+	counts  map[string]int
+	late    []func()
+}
+
+func (l *link) put(s *Sink) {
+	s.publish = func(ctx context.Context, messages []*nats.Msg, behind uint64) (uint64, error) {
+		kept := l.late[:0]
+		for _, do := range l.late {
+			if l.rand.IntN(3) == 0 {
+				do()
+				l.counts["landed late"]++
+			} else {
+				kept = append(kept, do)
+			}
+		}
+		l.late = kept
+		if l.rand.IntN(100) >= l.percent {
+			return s.appendMessages(ctx, messages, behind)
+		}
+		kind := []string{"lost", "answer lost", "late"}[l.rand.IntN(3)]
+		l.counts[kind]++
+		switch kind {
+		case "answer lost":
+			_, _ = s.appendMessages(ctx, messages, behind)
+		case "late":
+			messages = append([]*nats.Msg(nil), messages...)
+			l.late = append(l.late, func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				defer cancel()
+				_, _ = s.appendMessages(ctx, messages, behind)
+			})
+		}
+		return 0, errCut
+	}
+}
+
+// rivals lets an older incarnation send the same results with other cuts at the same time.
+type rivals struct {
+	*Sink
+	old  *Sink
+	rand *rand.Rand
+}
+
+func (r *rivals) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
+	if r.rand.IntN(2) == 0 {
+		c := *b
+		c.Incarnation = r.old.inc
+		_, _ = r.old.Send(ctx, &c)
+	}
+	return r.Sink.Send(ctx, b)
+}
+
+// runFaulty drives senders of several incarnations over faulty links, with the one before still at work; between turns the
+// duplicate window passes. It gives the first difference.
+func runFaulty(t *testing.T, n *server, url string, seed uint64, plant planted, counts map[string]int) error {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	l := &link{rand: rnd, percent: 25, counts: counts}
+	q := uplinktest.NewQueue(1, 0)
+	var want []string
+	inc := one
+	var before *Sink
+	for round := range 4 {
+		for range 40 {
+			want = append(want, row(len(want)+1))
+			q.Add(want[len(want)-1])
+		}
+		c := n.config
+		c.URL, c.Board = url, fmt.Sprint("board", round)
+		s, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.plant = plant
+		l.put(s)
+		var e uplink.Endpoint = &kept{s}
+		if before != nil {
+			e = &kept{&rivals{Sink: s, old: before, rand: rnd}}
+		}
+		if err := uplinktest.Drive(t.Context(), q, e, inc, 1, uint64(len(want))); err != nil {
+			return err
+		}
+		before = s
+		inc.Minor++
+	}
+	return uplinktest.Exact(n.Held(t, uplinktest.Stream()), want, nil)
+}
+
+// kept keeps a sink open behind its sender: it goes on as a rival.
+type kept struct{ uplink.Endpoint }
+
+func (k *kept) Close() error { return nil }
+
+func TestExactlyOnceOverEveryFault(t *testing.T) {
+	base, counts := rand.Uint64(), map[string]int{}
+	t.Logf("seed %d", base)
+	for i, more := range []map[string]any{atomic, nil, atomic} {
+		n := startServer(t, more)
+		if err := runFaulty(t, n, n.config.URL, base+uint64(i), planted{}, counts); err != nil {
+			t.Fatalf("seed %d: %v", base+uint64(i), err)
+		}
+	}
+	t.Logf("faults %v", counts)
+	for _, k := range []string{"lost", "answer lost", "late", "landed late"} {
+		if counts[k] == 0 {
+			t.Errorf("fault %q never came", k)
+		}
+	}
+}
+
+// TestCutsAndKills: connections are reset in the middle and the server is killed, while results go through.
+func TestCutsAndKills(t *testing.T) {
+	n := startServer(t, atomic)
+	proxy, err := rig.NewProxy(n.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	end, breaker := make(chan struct{}), sync.WaitGroup{}
+	breaker.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(15 * time.Millisecond):
+			}
+			if proxy.Reset(); i%20 == 10 {
+				n.Restart(t)
+			}
+		}
+	})
+	seed, counts := rand.Uint64(), map[string]int{}
+	err = runFaulty(t, n, "nats://"+proxy.Addr(), seed, planted{}, counts)
+	close(end)
+	breaker.Wait()
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	t.Logf("%v, %d connections reset", counts, proxy.Resets())
+}
+
+func TestPlantedFaultsAreFound(t *testing.T) {
+	for name, plant := range map[string]planted{
+		"TestRule23_older incarnation goes on": {noFence: true, blind: true},
+		"TestRule16_nothing is expected":       {blind: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				n := startServer(t, atomic)
+				if err := runFaulty(t, n, n.config.URL, seed, plant, map[string]int{}); err != nil {
+					t.Logf("found with seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Fatal("the planted fault was not found")
+		})
+	}
+}
+
+// TestRule16_OutageLongerThanTheDuplicateWindow: the answer to a batch is lost, the stream's window (100 ms) passes, the batch comes again with other cuts.
+func TestRule16_OutageLongerThanTheDuplicateWindow(t *testing.T) {
+	run := func(plant planted) error {
+		n := startServer(t, nil)
+		send := func(lose bool, first, last uint64) error {
+			s := n.Connect(t, "a").(*Sink)
+			defer s.Close()
+			s.plant = plant
+			if _, err := s.Open(t.Context(), uplinktest.Stream(), one, 1); err != nil {
+				t.Fatal(err)
+			}
+			if plant.noExpect {
+				s.state.seq = first - 1 // such a sink trusts the window and not what it reads back
+			}
+			if lose {
+				s.publish = func(ctx context.Context, m []*nats.Msg, behind uint64) (uint64, error) {
+					_, err := s.appendMessages(ctx, m, behind)
+					return 0, errors.Join(errCut, err)
+				}
+			}
+			_, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, first, last))
+			return err
+		}
+		if err := send(true, 1, 1); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if err := send(false, 1, 3); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, r := range uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 1, 3).Results {
+			want = append(want, string(r.Payload))
+		}
+		return uplinktest.Exact(n.Held(t, uplinktest.Stream()), want, nil)
+	}
+	if err := run(planted{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(planted{noExpect: true}); err == nil {
+		t.Fatal("the planted fault (Nats-Msg-Id alone) was not found")
+	} else {
+		t.Log("planted fault found:", err)
+	}
+}
+
+// TestLargeRecordsAreNamed: one over max_payload, and one over the stream's max_msg_size in the middle of an atomic batch.
+func TestLargeRecordsAreNamed(t *testing.T) {
+	for name, size := range map[string]int{"server": 70 << 10, "stream": 5000} {
+		t.Run(name, func(t *testing.T) {
+			n := startServer(t, map[string]any{"allow_atomic": true, "max_msg_size": 4096})
+			s := n.Connect(t, "a")
+			q := uplinktest.NewQueue(1, 0)
+			q.Add(row(1), `"`+strings.Repeat("x", size)+`"`, row(3))
+			if err := uplinktest.Drive(t.Context(), q, s, one, 1, 3); err != nil {
+				t.Fatal(err)
+			}
+			held := n.Held(t, uplinktest.Stream())
+			if err := uplinktest.Exact(held, []string{row(1), "", row(3)}, func(seq uint64) bool { return seq == 2 }); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestBadServers: each is named, and all are temporary.
+func TestBadServers(t *testing.T) {
+	n := startServer(t, nil)
+	n.makeStream(t, "WORK", "work.>", map[string]any{"retention": "workqueue"})
+	none, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	garbage, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer garbage.Close()
+	go func() { // ends when the listener closes
+		for {
+			c, err := garbage.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n<html>welcome</html>\r\n")
+			c.Close()
+		}
+	}()
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	if err := os.WriteFile(wrong, []byte("no"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		set  func(*Config)
+		says string
+	}{
+		{"unreachable", func(c *Config) { c.URL = "nats://" + none }, "no servers available"},
+		{"200 with garbage", func(c *Config) { c.URL = "nats://" + garbage.Addr().String() }, "connect to"},
+		{"wrong password", func(c *Config) { c.PasswordFile = wrong }, "Authorization Violation"},
+		{"no password file", func(c *Config) { c.PasswordFile = wrong + "x" }, "no such file"},
+		{"missing stream", func(c *Config) { c.Stream = "NONE" }, "stream not found"},
+		{"work queue", func(c *Config) { c.Stream = "WORK" }, "retention"},
+		{"subject is another stream's", func(c *Config) { c.Subject = "work" }, "expected stream does not match"},
+		{"subject is no stream's", func(c *Config) { c.Subject = "nowhere" }, "no stream takes the subject"},
+		{"private address", func(c *Config) { c.DenyPrivate = true }, uplink.ErrPrivate.Error()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := n.config
+			c.set(&config)
+			s, err := New(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err = s.Open(ctx, uplinktest.Stream(), one, 1)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("open: %v, want it to say %q", err, c.says)
+			}
+			if errors.Is(err, uplink.ErrFenced) || errors.Is(err, uplink.ErrRejected) {
+				t.Fatalf("open: %v is final", err)
+			}
+			t.Log(err)
+		})
+	}
+}
+
+func TestForeignMessageIsLeftAlone(t *testing.T) {
+	n := startServer(t, nil)
+	var ack struct{ Seq uint64 }
+	n.request(t, "weir.gw-1.p-1.out", map[string]any{"not": "weir's"}, &ack)
+	if ack.Seq != 1 {
+		t.Fatalf("%+v", ack)
+	}
+	s := n.Connect(t, "a")
+	defer s.Close()
+	if _, err := s.Open(t.Context(), uplinktest.Stream(), one, 1); !errors.Is(err, ErrForeign) {
+		t.Fatalf("open: %v, want ErrForeign", err)
+	}
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	for says, set := range map[string]func(*Config){
+		"url": func(c *Config) { c.URL = "http://x" }, "holds a password": func(c *Config) { c.URL = "nats://a:b@x:1" }, "stream": func(c *Config) { c.Stream = "a.b" },
+		"subject": func(c *Config) { c.Subject = "a..b" }, "dial timeout": func(c *Config) { c.DialTimeout = 0 }, "go together": func(c *Config) { c.User = "a" },
+		"at most one": func(c *Config) { c.TokenFile, c.CredentialsFile = "a", "b" },
+	} {
+		c := Default()
+		c.URL, c.Stream = "nats://host:4222", "S"
+		set(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want it to say %s", err, says)
+		}
+	}
+}
+
+func FuzzReadState(f *testing.F) {
+	f.Add("row", "1", "1.0", "5", "", "")
+	f.Add("gap", "1", "1.0", "5", "7", "0000000000000001")
+	f.Fuzz(func(t *testing.T, kind, generation, inc, seq, last, chain string) {
+		h := nats.Header{headerKind: {kind}, headerGeneration: {generation}, headerIncarnation: {inc}, headerSeq: {seq}, headerLast: {last}, headerChain: {chain}}
+		if _, err := readState(h, 1); err != nil && !errors.Is(err, ErrForeign) {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package objectsink
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/uplink"
+)
+
+// streamDir is the directory of a stream, with its slash.
+func streamDir(s uplink.Stream) string {
+	return escape(s.Gateway) + "/" + escape(s.Pipeline) + "/" + escape(s.Sink) + "/"
+}
+
+// escape makes one path element of any text: what is not safe in a file name and an object's key becomes ~XX.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		safe := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' && i > 0 || c == '.' && i > 0
+		if safe {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "~%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// objectName is the name of a claimed object below the stream's directory; parseName is its inverse.
+func objectName(c *claim, at int64, number uint64, suffix string) string {
+	hour := "dt=none/hr=none"
+	if t := time.UnixMilli(at).UTC(); at != pipeline.NoTime && t.Year() >= 0 && t.Year() <= 9999 {
+		hour = t.Format("dt=2006-01-02/hr=15")
+	}
+	return fmt.Sprintf("%s/%010d-%020d-%020d-%012d%s", hour, c.Generation, c.First, c.Last, number, suffix)
+}
+
+// name is what an object's name tells.
+type name struct {
+	generation, first, last, number uint64
+	size                            int64
+}
+
+// parseName takes apart a name below the stream's directory.
+func parseName(text string) (n name, ok bool) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 || !strings.HasPrefix(parts[0], "dt=") || !strings.HasPrefix(parts[1], "hr=") {
+		return n, false
+	}
+	base, suffix, _ := strings.Cut(parts[2], ".")
+	if !slices.Contains([]string{".jsonl", ".jsonl.gz", ".jsonl.zst"}, "."+suffix) {
+		return n, false
+	}
+	fields := strings.Split(base, "-")
+	if len(fields) != 4 {
+		return n, false
+	}
+	for i, to := range []*uint64{&n.generation, &n.first, &n.last, &n.number} {
+		v, err := strconv.ParseUint(fields[i], 10, 64)
+		if err != nil || fields[i][0] == '+' {
+			return n, false
+		}
+		*to = v
+	}
+	return n, n.generation > 0 && n.first > 0 && n.first <= n.last
+}
+
+// run is what a list of objects tells of a stream.
+type run struct {
+	generation, seq, highest, claims uint64
+}
+
+// runOf finds the end of the unbroken run. Objects of up to void bytes have no lines.
+func runOf(all []listed, void int64) (r run) {
+	var names []name
+	for _, o := range all {
+		n, ok := parseName(o.name)
+		if !ok {
+			continue
+		}
+		r.claims = max(r.claims, n.number)
+		if o.size <= void {
+			continue
+		}
+		r.generation = max(r.generation, n.generation)
+		names = append(names, n)
+	}
+	names = slices.DeleteFunc(names, func(n name) bool { return n.generation != r.generation })
+	slices.SortFunc(names, func(a, b name) int { return int(min(max(int64(a.first-b.first), -1), 1)) })
+	for i, n := range names {
+		r.highest = max(r.highest, n.last)
+		if i == 0 || n.first == r.seq+1 {
+			r.seq = n.last
+		}
+	}
+	return r
+}

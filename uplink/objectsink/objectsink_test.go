@@ -1,0 +1,430 @@
+package objectsink
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/uplinktest"
+	"github.com/weirstream/weir/uplink/wire"
+)
+
+var one = uplink.Incarnation{Major: 1}
+
+// dirFar is a directory: the far end is the objects themselves.
+type dirFar struct{ config Config }
+
+func newDirFar(t testing.TB, compression string) *dirFar {
+	return &dirFar{Config{Directory: filepath.Join(t.TempDir(), "objects"), Compression: compression}}
+}
+
+func (f *dirFar) Connect(t testing.TB, board string) uplink.Endpoint {
+	c := f.config
+	c.Board = board
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (f *dirFar) Restart(testing.TB) {}
+
+func (f *dirFar) Held(t testing.TB, s uplink.Stream) []uplinktest.Held {
+	return held(t, &directory{root: f.config.Directory}, s)
+}
+
+// held reads every object of a stream as a consumer does: by listing, without the head.
+func held(t testing.TB, from store, s uplink.Stream) (all []uplinktest.Held) {
+	t.Helper()
+	dir := streamDir(s)
+	objects, err := from.list(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		n, ok := parseName(o.name)
+		if !ok {
+			continue
+		}
+		body, _, err := from.read(t.Context(), dir+o.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := unpack(o.name, body)
+		if err != nil {
+			t.Fatalf("object %s: %v", o.name, err)
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		err = wire.Lines(lines, n.first, n.last, func(l wire.Line) error {
+			h := uplinktest.Held{Generation: n.generation, Seq: l.Seq, Last: l.Last, Gap: l.Gap, Payload: string(l.Data)}
+			if l.Gap {
+				h.Payload = l.Reason
+			}
+			all = append(all, h)
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("object %s: %v", o.name, err)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b uplinktest.Held) int {
+		return int(a.Generation)*1e6 + int(a.Seq) - int(b.Generation)*1e6 - int(b.Seq)
+	})
+	return all
+}
+
+func TestConformanceOfDirectory(t *testing.T) {
+	for _, compression := range []string{"none", "gzip", "zstd"} {
+		t.Run(compression, func(t *testing.T) {
+			uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return newDirFar(t, compression) }, uplinktest.Options{})
+		})
+	}
+}
+
+// faulty puts every fault of a link and a server between a sink and its store: lost before, answer lost after, and carried
+// out at some later time.
+type faulty struct {
+	store
+	rand    *rand.Rand
+	percent int
+	late    []func()
+	counts  map[string]int
+}
+
+var errCut = errors.New("connection was cut")
+
+// deliver carries out requests that were under way.
+func (f *faulty) deliver() {
+	kept := f.late[:0]
+	for _, do := range f.late {
+		if f.rand.IntN(3) == 0 {
+			do()
+			f.counts["landed late"]++
+		} else {
+			kept = append(kept, do)
+		}
+	}
+	f.late = kept
+}
+
+// fault says what happens to a request: "" nothing.
+func (f *faulty) fault() string {
+	f.deliver()
+	if f.rand.IntN(100) >= f.percent {
+		return ""
+	}
+	k := []string{"lost", "answer lost", "late"}[f.rand.IntN(3)]
+	f.counts[k]++
+	return k
+}
+
+func (f *faulty) create(ctx context.Context, name string, body []byte) error {
+	body = bytes.Clone(body)
+	switch f.fault() {
+	case "lost":
+		return errCut
+	case "late":
+		f.late = append(f.late, func() { _ = f.store.create(context.Background(), name, body) })
+		return errCut
+	case "answer lost":
+		_ = f.store.create(ctx, name, body)
+		return errCut
+	}
+	return f.store.create(ctx, name, body)
+}
+
+func (f *faulty) replace(ctx context.Context, name, version string, body []byte) (string, error) {
+	body = bytes.Clone(body)
+	switch f.fault() {
+	case "lost":
+		return "", errCut
+	case "late":
+		f.late = append(f.late, func() { _, _ = f.store.replace(context.Background(), name, version, body) })
+		return "", errCut
+	case "answer lost":
+		_, _ = f.store.replace(ctx, name, version, body)
+		return "", errCut
+	}
+	return f.store.replace(ctx, name, version, body)
+}
+
+func (f *faulty) read(ctx context.Context, name string) ([]byte, string, error) {
+	if f.rand.IntN(100) < f.percent/3 {
+		return nil, "", errCut
+	}
+	return f.store.read(ctx, name)
+}
+
+func row(n int) string { return fmt.Sprintf(`{"n":%d}`, n) }
+
+// runFaulty drives senders of several incarnations over faulty stores, with another writer of the incarnation before still at
+// work, and gives the first difference.
+func runFaulty(t *testing.T, seed uint64, plant planted, counts map[string]int) error {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	far := newDirFar(t, "none")
+	link := &faulty{store: &directory{root: far.config.Directory}, rand: rnd, percent: 25, counts: counts}
+	q := uplinktest.NewQueue(1, 0)
+	var want []string
+	inc := one
+	var before *Sink
+	for round := range 4 {
+		for range 30 {
+			want = append(want, row(len(want)+1))
+			q.Add(want[len(want)-1])
+		}
+		s := far.Connect(t, fmt.Sprint("board", round)).(*Sink)
+		s.store, s.plant = link, plant
+		var e uplink.Endpoint = s
+		if before != nil {
+			e = &rivals{Sink: s, old: before, rand: rnd}
+		}
+		if err := uplinktest.Drive(t.Context(), q, e, inc, 1, uint64(len(want))); err != nil {
+			return err
+		}
+		before = s
+		inc.Minor++
+	}
+	return uplinktest.Exact(far.Held(t, uplinktest.Stream()), want, nil)
+}
+
+// rivals lets an older incarnation send the same results with other cuts at the same time.
+type rivals struct {
+	*Sink
+	old  *Sink
+	rand *rand.Rand
+}
+
+func (r *rivals) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
+	if r.rand.IntN(2) == 0 {
+		c := *b
+		c.Incarnation = r.old.inc
+		if len(c.Results) > 2 {
+			c.Results = c.Results[:len(c.Results)-1]
+			c.Last = c.Results[len(c.Results)-1].Last
+		}
+		_, _ = r.old.Send(ctx, &c)
+	}
+	return r.Sink.Send(ctx, b)
+}
+
+func TestExactlyOnceOverEveryFault(t *testing.T) {
+	base := rand.Uint64()
+	t.Logf("seed %d", base)
+	counts := map[string]int{}
+	for i := range uint64(15) {
+		if err := runFaulty(t, base+i, planted{}, counts); err != nil {
+			t.Fatalf("seed %d: %v", base+i, err)
+		}
+	}
+	t.Logf("faults %v", counts)
+	for _, k := range []string{"lost", "answer lost", "late", "landed late"} {
+		if counts[k] == 0 {
+			t.Errorf("fault %q never came", k)
+		}
+	}
+}
+
+func TestPlantedFaultsAreFound(t *testing.T) {
+	for name, plant := range map[string]planted{
+		"TestRule16_claim counts as landed":    {trustClaim: true},
+		"TestRule16_cut is not fixed":          {dropClaim: true},
+		"TestRule23_older incarnation goes on": {noFence: true, deaf: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(30) {
+				if err := runFaulty(t, seed, plant, map[string]int{}); err != nil {
+					t.Logf("found with seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Fatal("the planted fault was not found")
+		})
+	}
+}
+
+// TestClaimedNamesAreNotUsedTwice: a voided range comes again under another name.
+func TestVoidedRangeComesAgain(t *testing.T) {
+	far := newDirFar(t, "zstd")
+	s := far.Connect(t, "a").(*Sink)
+	open(t, s, 0)
+	s.store = &failing{store: s.store, creates: 1}
+	if _, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 1, 5)); !errors.Is(err, errCut) {
+		t.Fatalf("send over a cut link: %v", err)
+	}
+	s.plant.freeNames = true // the planted fault: the name of the voided claim again
+	if _, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 1, 5)); err == nil {
+		s.store = &failing{store: s.store, creates: 1}
+		_, _ = s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 6, 9))
+		if _, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 6, 9)); err == nil {
+			t.Fatal("the planted fault (names without the claim's number) was not found")
+		}
+	}
+	s.plant.freeNames = false
+	for range 2 {
+		if _, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 1, 9)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, s, 9)
+	voids := 0
+	objects, err := s.store.list(t.Context(), s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if _, ok := parseName(o.name); ok && o.size <= int64(len(s.void)) {
+			voids++
+		}
+	}
+	if voids == 0 {
+		t.Error("no claim was voided")
+	}
+	if n := len(far.Held(t, uplinktest.Stream())); n != 9 {
+		t.Errorf("%d records, want 9", n)
+	}
+}
+
+// failing loses so many creates.
+type failing struct {
+	store
+	creates int
+}
+
+func (f *failing) create(ctx context.Context, name string, body []byte) error {
+	if f.creates--; f.creates >= 0 {
+		return errCut
+	}
+	return f.store.create(ctx, name, body)
+}
+
+func open(t *testing.T, s *Sink, want uint64) {
+	t.Helper()
+	p, err := s.Open(t.Context(), uplinktest.Stream(), one, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Seq != want {
+		t.Fatalf("run ends at %d, want %d", p.Seq, want)
+	}
+}
+
+// TestRule17_HeadIsGone: the run is taken from the list, and ends where it is broken.
+func TestRule17_HeadIsGone(t *testing.T) {
+	far := newDirFar(t, "zstd")
+	s := far.Connect(t, "a").(*Sink)
+	open(t, s, 0)
+	for first := uint64(1); first < 30; first += 3 {
+		if _, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, first, first+2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(prefix string) {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(far.config.Directory, streamDir(uplinktest.Stream()), prefix))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("remove %s: %v, %v", prefix, found, err)
+		}
+		if err := os.Remove(found[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove("dt=*/hr=*/*-00000000000000000001-*") // consumed
+	remove("dt=*/hr=*/*-00000000000000000022-*") // lost
+	open(t, s, 30)                               // the head knows
+	remove(headName)
+	wrong := far.Connect(t, "a").(*Sink)
+	wrong.plant.highest = true
+	if h, err := wrong.rebuildOf(t); err != nil || h.Seq != 30 {
+		t.Fatalf("the planted fault gives %d, %v", h.Seq, err)
+	}
+	open(t, far.Connect(t, "a").(*Sink), 21)
+}
+
+func (s *Sink) rebuildOf(t *testing.T) (head, error) {
+	s.stream, s.dir = uplinktest.Stream(), streamDir(uplinktest.Stream())
+	return s.rebuild(t.Context())
+}
+
+func TestForeignHeadIsLeftAlone(t *testing.T) {
+	for name, text := range map[string]string{"garbage": "<html>200 OK</html>", "empty": "", "newer": `{"version":2,"stream":"gw-1/p-1/out"}`,
+		"other stream": `{"version":1,"stream":"a/b/c","incarnation":"1.0"}`,
+		"claim leads elsewhere": `{"version":1,"stream":"gw-1/p-1/out","incarnation":"1.0","opened":1,"generation":1,"chain":"0000000000000000",` +
+			`"claim":{"generation":1,"first":1,"last":2,"chain":"0000000000000000","name":"../../../x"}}`} {
+		t.Run(name, func(t *testing.T) {
+			far := newDirFar(t, "zstd")
+			path := filepath.Join(far.config.Directory, streamDir(uplinktest.Stream()), headName)
+			if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := far.Connect(t, "a").Open(t.Context(), uplinktest.Stream(), one, 1); !errors.Is(err, ErrForeign) {
+				t.Fatalf("open: %v, want ErrForeign", err)
+			}
+			if b, err := os.ReadFile(path); err != nil || string(b) != text {
+				t.Fatalf("the head was changed: %q, %v", b, err)
+			}
+		})
+	}
+}
+
+func TestNamesTellHourAndRange(t *testing.T) {
+	c := &claim{Generation: 3, First: 5, Last: 10}
+	if got, want := objectName(c, 1764450123456, 7, ".jsonl.zst"), "dt=2025-11-29/hr=21/0000000003-00000000000000000005-00000000000000000010-000000000007.jsonl.zst"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := objectName(c, pipeline.NoTime, 7, ".jsonl"); !strings.HasPrefix(got, "dt=none/hr=none/") {
+		t.Error(got)
+	}
+	if got, want := streamDir(uplink.Stream{Gateway: "..", Pipeline: "a/b", Sink: "_é"}), "~2E./a~2Fb/~5F~C3~A9/"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		first := rapid.Uint64Range(1, 1<<63).Draw(t, "first")
+		c := &claim{Generation: rapid.Uint64Range(1, 1<<40).Draw(t, "generation"), First: first, Last: first + rapid.Uint64Range(0, 1<<20).Draw(t, "more")}
+		number := rapid.Uint64().Draw(t, "number")
+		n, ok := parseName(objectName(c, rapid.Int64().Draw(t, "at"), number, ".jsonl"))
+		if !ok || n.generation != c.Generation || n.first != c.First || n.last != c.Last || n.number != number {
+			t.Fatalf("%+v, %v of %+v", n, ok, c)
+		}
+	})
+}
+
+func FuzzDecodeHead(f *testing.F) {
+	h := head{Incarnation: one, Board: "a", Opened: 1, Generation: 1, Seq: 4, Claims: 7, Claim: &claim{Generation: 1, First: 5, Last: 6}}
+	h.Claim.Name = objectName(h.Claim, 0, 7, ".jsonl")
+	b, err := h.encode(uplinktest.Stream())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := decodeHead(b, uplinktest.Stream())
+		if err != nil {
+			return
+		}
+		again, err := h.encode(uplinktest.Stream())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err := decodeHead(again, uplinktest.Stream()); err != nil || g.Seq != h.Seq || (g.Claim == nil) != (h.Claim == nil) {
+			t.Fatalf("%+v became %+v, %v", h, g, err)
+		}
+	})
+}

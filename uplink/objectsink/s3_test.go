@@ -1,0 +1,253 @@
+//go:build !nos3
+
+package objectsink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/tests/rig"
+	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/uplinktest"
+)
+
+const (
+	testBucket = "bucket-1"
+	testAccess = "access-1"
+	testSecret = "secret-1-secret"
+)
+
+// gateway is versitygw over a directory of its own.
+type gateway struct {
+	dir, addr, path string
+	child           *rig.Child
+	s3              S3
+}
+
+var tool = sync.OnceValues(func() (string, error) { return rig.Tool("versitygw") })
+
+func startGateway(t testing.TB) *gateway {
+	t.Helper()
+	path, err := tool()
+	if err != nil {
+		t.Skipf("NOT TESTED against an S3 server: %v", err)
+	}
+	g := &gateway{dir: t.TempDir(), path: path}
+	if err := os.MkdirAll(filepath.Join(g.dir, "data", testBucket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if g.addr, err = rig.FreeAddr(); err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(g.dir, "credentials")
+	g.keys(t, keys, testSecret)
+	g.s3 = S3{Endpoint: "http://" + g.addr, Bucket: testBucket, Prefix: "site/7", CredentialsFile: keys, DialTimeout: 5 * time.Second}
+	g.start(t)
+	t.Cleanup(func() { g.child.Kill() })
+	return g
+}
+
+func (g *gateway) keys(t testing.TB, path, secret string) {
+	t.Helper()
+	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", testAccess, secret)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (g *gateway) start(t testing.TB) {
+	t.Helper()
+	var err error
+	g.child, err = rig.StartChild(filepath.Join(g.dir, "log"), nil, g.path, "--port", g.addr, "--access", testAccess, "--secret", testSecret, "--quiet",
+		"posix", filepath.Join(g.dir, "data"))
+	if err == nil {
+		err = rig.WaitListening(g.addr, 20*time.Second)
+	}
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(g.dir, "log"))
+		t.Fatalf("%v\n%s", err, log)
+	}
+}
+
+// Restart is kill -9.
+func (g *gateway) Restart(t testing.TB) {
+	g.child.Kill()
+	g.start(t)
+}
+
+func (g *gateway) Connect(t testing.TB, board string) uplink.Endpoint {
+	s, err := New(Config{S3: &g.s3, Compression: "zstd", Board: board})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (g *gateway) Held(t testing.TB, s uplink.Stream) []uplinktest.Held {
+	b, err := newS3(&g.s3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	return held(t, b, s)
+}
+
+func TestConformanceOfS3(t *testing.T) {
+	uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startGateway(t) }, uplinktest.Options{})
+}
+
+// TestCutsAndKills: requests are cut before and behind the commit, land late, connections are reset in the middle, and the
+// server is killed, while results go through.
+func TestCutsAndKills(t *testing.T) {
+	g := startGateway(t)
+	proxy, err := rig.NewProxy(g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	through := g.s3
+	through.Endpoint = "http://" + proxy.Addr()
+	q := uplinktest.NewQueue(1, 0)
+	var want []string
+	inc, counts := one, map[string]int{}
+	for round := range 4 {
+		for range 60 {
+			want = append(want, row(len(want)+1))
+			q.Add(want[len(want)-1])
+		}
+		s, err := New(Config{S3: &through, Compression: "zstd", Board: fmt.Sprint(round)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.store = &faulty{store: s.store, rand: rnd, percent: 15, counts: counts}
+		end, breaker := make(chan struct{}), sync.WaitGroup{}
+		breaker.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-end:
+					return
+				case <-time.After(15 * time.Millisecond):
+				}
+				if proxy.Reset(); n == 6 {
+					g.Restart(t)
+				}
+			}
+		})
+		err = uplinktest.Drive(t.Context(), q, s, inc, 1, uint64(len(want)))
+		close(end)
+		breaker.Wait()
+		if err = errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		inc.Minor++
+	}
+	t.Logf("%v, %d connections reset", counts, proxy.Resets())
+	if err := uplinktest.Exact(g.Held(t, uplinktest.Stream()), want, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBadEndpoints: each is named, and none loses a result: all are temporary.
+func TestBadEndpoints(t *testing.T) {
+	g := startGateway(t)
+	none, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := func(h http.HandlerFunc) string {
+		srv := httptest.NewServer(h)
+		t.Cleanup(srv.Close)
+		return srv.URL
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	g.keys(t, wrong, "another secret")
+	for _, c := range []struct {
+		name string
+		set  func(*S3)
+		says string
+	}{
+		{"unreachable", func(s *S3) { s.Endpoint = "http://" + none }, "refused"},
+		{"missing bucket", func(s *S3) { s.Bucket = "no-such-bucket" }, "NoSuchBucket"},
+		{"wrong secret", func(s *S3) { s.CredentialsFile = wrong }, "SignatureDoesNotMatch"},
+		{"no credentials file", func(s *S3) { s.CredentialsFile = filepath.Join(g.dir, "none") }, "no such file"},
+		{"anonymous", func(s *S3) { s.CredentialsFile = "" }, "AccessDenied"},
+		{"200 with garbage", func(s *S3) {
+			s.Endpoint = answer(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>welcome</html>") })
+		}, "no ETag"},
+		{"ignores conditions", func(s *S3) {
+			s.Endpoint = answer(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"x"`) })
+		}, ErrUnconditional.Error()},
+		{"busy", func(s *S3) {
+			s.Endpoint = answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		}, "503"},
+		{"private address", func(s *S3) { s.DenyPrivate = true }, uplink.ErrPrivate.Error()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s3 := g.s3
+			c.set(&s3)
+			s, err := New(Config{S3: &s3, Compression: "zstd"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err = s.Open(ctx, uplinktest.Stream(), one, 1)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("open: %v, want it to say %q", err, c.says)
+			}
+			if errors.Is(err, uplink.ErrFenced) || errors.Is(err, uplink.ErrRejected) {
+				t.Fatalf("open: %v is final", err)
+			}
+			t.Log(err)
+		})
+	}
+}
+
+// TestKeysAreReadAgain: credentials that were replaced in their file are taken without a restart.
+func TestKeysAreReadAgain(t *testing.T) {
+	g := startGateway(t)
+	g.keys(t, g.s3.CredentialsFile, "the old secret")
+	s := g.Connect(t, "a")
+	defer s.Close()
+	if _, err := s.Open(t.Context(), uplinktest.Stream(), one, 1); err == nil {
+		t.Fatal("a wrong secret is taken")
+	}
+	g.keys(t, g.s3.CredentialsFile, testSecret)
+	if _, err := s.Open(t.Context(), uplinktest.Stream(), one, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	good := S3{Endpoint: "https://s3.example.com", Bucket: "b", DialTimeout: time.Second}
+	for says, set := range map[string]func(*S3){
+		"endpoint": func(s *S3) { s.Endpoint = "s3.example.com" }, "password": func(s *S3) { s.Endpoint = "https://a:b@s3.example.com" },
+		"bucket": func(s *S3) { s.Bucket = "" }, "prefix": func(s *S3) { s.Prefix = "/a" }, "dial timeout": func(s *S3) { s.DialTimeout = 0 },
+	} {
+		c := good
+		set(&c)
+		if _, err := New(Config{S3: &c, Compression: "zstd"}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want it to say %s", err, says)
+		}
+	}
+	if _, err := New(Config{S3: &good, Directory: "x", Compression: "zstd"}); err == nil {
+		t.Error("directory and S3 together are taken")
+	}
+	if _, err := New(Config{S3: &good, Compression: "lz4"}); err == nil || !strings.Contains(err.Error(), "compression") {
+		t.Errorf("compression lz4: %v", err)
+	}
+}

@@ -1,0 +1,335 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/tests/rig"
+	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/uplinktest"
+)
+
+var one = uplink.Incarnation{Major: 1}
+
+// line puts a breakable proxy before the server.
+func (f *far) line(t testing.TB) *rig.Proxy {
+	t.Helper()
+	p, err := rig.NewProxy(server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	f.config.DSNFile = writeDSN(t, server.DSN(p.Addr()))
+	return p
+}
+
+func jsonRow(n int) string { return fmt.Sprintf(`{"n":%d,"text":"row %d"}`, n, n) }
+
+func jsonRows(first, last int) (all []string) {
+	for n := first; n <= last; n++ {
+		all = append(all, jsonRow(n))
+	}
+	return all
+}
+
+// sender runs a sender of a queue until the test ends or stop is called; batches are small, waits short.
+func sender(t testing.TB, q *uplinktest.Queue, e uplink.Endpoint, inc uplink.Incarnation, timeout time.Duration, size ...int) (s *uplink.Sender, stop func() error) {
+	t.Helper()
+	return senderTo(t, q, e, inc, timeout, nil, size...)
+}
+
+func senderTo(t testing.TB, q *uplinktest.Queue, e uplink.Endpoint, inc uplink.Incarnation, timeout time.Duration, log *slog.Logger, size ...int) (s *uplink.Sender, stop func() error) {
+	t.Helper()
+	c := uplink.Default()
+	c.MaxResults, c.Timeout, c.Backoff = 7, timeout, uplink.Backoff{Min: time.Millisecond, Max: 20 * time.Millisecond}
+	if len(size) > 0 {
+		c.MaxResults = size[0]
+	}
+	s, err := uplink.NewSender(uplink.SenderOptions{Config: c, Stream: uplinktest.Stream(), Generation: 1, Incarnation: inc, Queue: q, Endpoint: e, Logger: log,
+		DeadLetter: func(context.Context, *uplink.DeadLetter) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended error
+	var wg sync.WaitGroup
+	wg.Go(func() { ended = s.Run(ctx) })
+	var once sync.Once
+	stop = func() error {
+		once.Do(func() {
+			cancel()
+			wg.Wait()
+			_ = e.Close()
+		})
+		return ended
+	}
+	t.Cleanup(func() { _ = stop() })
+	return s, stop
+}
+
+// confirmed waits until everything up to seq is.
+func confirmed(t testing.TB, q *uplinktest.Queue, s *uplink.Sender, seq uint64) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); q.Confirmed() < seq; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("confirmed up to %d of %d; last error: %s", q.Confirmed(), seq, s.Metrics().LastError())
+		}
+	}
+}
+
+// exact asks the table with SQL.
+func (f *far) exact(t testing.TB, n int) {
+	t.Helper()
+	if err := uplinktest.Exact(f.Held(t, uplinktest.Stream()), jsonRows(1, n), nil); err != nil {
+		t.Error(err)
+	}
+	got := sql(t, fmt.Sprintf("SELECT count(*), count(DISTINCT seq), count(DISTINCT n), min(n), max(n) FROM %s.rows", f.config.Schema))[0]
+	if want := fmt.Sprint(n); got[0] != want || got[1] != want || got[2] != want || got[4] != want {
+		t.Errorf("count, distinct sequences, distinct n, least, most: %v, want %d of each", got, n)
+	}
+}
+
+// TestLineAndServerFaults: the line is cut within requests and before answers, at random places, and the server is killed.
+func TestLineAndServerFaults(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	f := newFar(t)
+	p := f.line(t)
+	q := uplinktest.NewQueue(1, 0)
+	s, stop := sender(t, q, f.sink(t, "a"), one, 20*time.Second)
+	const rounds, each = 30, 40
+	for round := range rounds {
+		switch round % 5 {
+		case 0:
+			p.CutRequest(rnd.IntN(3000))
+		case 1:
+			p.CutAnswer(0) // committed, not answered
+		case 2:
+			p.CutAnswer(rnd.IntN(200))
+		case 3:
+			p.Reset()
+		}
+		q.Add(jsonRows(round*each+1, (round+1)*each)...)
+		if round%10 == 4 {
+			server.Kill()
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		confirmed(t, q, s, uint64(round+1)*each)
+	}
+	if err := stop(); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	f.exact(t, rounds*each)
+	t.Logf("%d resets, %d opened, %d known upstream when opened", p.Resets(), s.Metrics().Opened.Load(), s.Metrics().KnownUpstream.Load())
+}
+
+// TestAnswersLostForLong: requests arrive and no answer comes back for as many timeouts as ten minutes have with the default of 30 s.
+func TestAnswersLostForLong(t *testing.T) {
+	f := newFar(t)
+	p := f.line(t)
+	q := uplinktest.NewQueue(1, 0)
+	s, _ := sender(t, q, f.sink(t, "a"), one, 250*time.Millisecond)
+	q.Add(jsonRows(1, 20)...)
+	confirmed(t, q, s, 20)
+	p.Mute(true)
+	q.Add(jsonRows(21, 60)...)
+	const timeouts = 20 // 10 min / 30 s
+	for s.Metrics().Opened.Load()+s.Metrics().Retried.Load() < timeouts {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if c := q.Confirmed(); c != 20 {
+		t.Fatalf("confirmed up to %d without an answer", c)
+	}
+	p.Mute(false)
+	confirmed(t, q, s, 60)
+	f.exact(t, 60)
+	if s.Metrics().KnownUpstream.Load() == 0 {
+		t.Error("the batch whose answer was lost was not found upstream")
+	}
+}
+
+// TestSlowLinkWithResets: 64 kbit/s, 2 s there and back and 5 % resets, twenty times as fast. The rate holds: what goes over the line
+// is the rows and little else, though a reset costs a connection and a batch that was under way.
+func TestSlowLinkWithResets(t *testing.T) {
+	f := newFar(t)
+	p := f.line(t)
+	const faster = 20
+	p.Slow(64_000/8*faster, time.Second/faster, 0.05)
+	q := uplinktest.NewQueue(1, 0)
+	const n = 6000
+	q.Add(jsonRows(1, n)...)
+	s, _ := sender(t, q, f.sink(t, "a"), one, time.Minute, 500)
+	start := time.Now()
+	confirmed(t, q, s, n)
+	took := time.Since(start)
+	f.exact(t, n)
+	up, _ := p.Passed()
+	t.Logf("%d results in %s: %.1f bytes up per result, %d opened, %d known upstream when opened; the line's bandwidth was used to %.0f %%", n, took.Round(time.Millisecond),
+		float64(up)/n, s.Metrics().Opened.Load(), s.Metrics().KnownUpstream.Load(), 100*float64(up)/(64_000/8*faster*took.Seconds()))
+	if perRow := float64(len(jsonRow(n))); float64(up)/n > 6*perRow {
+		t.Errorf("%.1f bytes up per result of %.0f bytes: resets make it send again and again", float64(up)/n, perRow)
+	}
+}
+
+// TestTwoIncarnationsAtOnce: two senders of one stream push the same results; the lower one is fenced, no row comes twice.
+func TestTwoIncarnationsAtOnce(t *testing.T) {
+	f := newFar(t)
+	if err := f.twoIncarnations(t); err != nil {
+		t.Fatal(err)
+	}
+	f.exact(t, 400)
+}
+
+func (f *far) twoIncarnations(t *testing.T) error {
+	t.Helper()
+	old, fresh := uplinktest.NewQueue(1, 0), uplinktest.NewQueue(1, 0)
+	old.Add(jsonRows(1, 400)...)
+	fresh.Add(jsonRows(1, 400)...)
+	s1, stop1 := sender(t, old, f.sink(t, "a"), one, time.Minute)
+	confirmed(t, old, s1, 50)
+	s2, stop2 := sender(t, fresh, f.sink(t, "b"), uplink.Incarnation{Major: 2}, time.Minute)
+	confirmed(t, fresh, s2, 400)
+	_ = stop2()
+	for range 2000 {
+		if s1.Metrics().Fenced.Load() || old.Confirmed() == 400 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := stop1(); !errors.Is(err, uplink.ErrFenced) && old.Confirmed() < 400 {
+		return fmt.Errorf("the old incarnation ended with %w", err)
+	}
+	return nil
+}
+
+// TestEqualsOfOneStreamRace: copies of batches arrive on several connections at once, in any order.
+func TestEqualsOfOneStreamRace(t *testing.T) {
+	f := newFar(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	first := f.sink(t, "a")
+	defer first.Close()
+	if _, err := first.Open(t.Context(), uplinktest.Stream(), one, 1); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range uint64(4) {
+		e := f.sink(t, "a")
+		wg.Go(func() {
+			defer e.Close()
+			rnd := rand.New(rand.NewPCG(seed, i))
+			if _, err := e.Open(t.Context(), uplinktest.Stream(), one, 1); err != nil {
+				t.Error(err)
+			}
+			for n := 0; n < 120; n++ {
+				from := max(1, 1+n/2-rnd.IntN(5))
+				b := batch(from, from+rnd.IntN(8))
+				if ans, err := e.Send(t.Context(), b); err != nil && !errors.Is(err, uplink.ErrHole) || err == nil && ans.Durable < b.Last {
+					t.Errorf("send %d..%d: %+v %v", b.First, b.Last, ans, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	n := len(f.Held(t, uplinktest.Stream()))
+	if n < 40 {
+		t.Fatalf("%d rows", n)
+	}
+	f.exact(t, n)
+}
+
+// batch makes first..last of jsonRow.
+func batch(first, last int) *uplink.Batch {
+	b := &uplink.Batch{Stream: uplinktest.Stream(), Generation: 1, Incarnation: one, Previous: uint64(first) - 1, First: uint64(first), Last: uint64(last)}
+	for n := first; n <= last; n++ {
+		b.Results = append(b.Results, pipeline.Result{Seq: uint64(n), Last: uint64(n), Kind: pipeline.ResultData, Time: pipeline.NoTime, Payload: []byte(jsonRow(n))})
+	}
+	return b
+}
+
+// TestPlantedFaults shows that the checks above can fail.
+func TestPlantedFaults(t *testing.T) {
+	t.Run("progress row outside of the transaction", func(t *testing.T) {
+		f := newFar(t)
+		f.fault = faults{apart: true, between: func() error { return errors.New("crash") }}
+		e := f.sink(t, "a")
+		mustOpen(t, e)
+		if _, err := e.Send(t.Context(), batch(1, 5)); err == nil {
+			t.Fatal("the crash did not come")
+		}
+		f.fault = faults{}
+		e = f.sink(t, "a")
+		defer e.Close()
+		mustOpen(t, e)
+		if _, err := e.Send(t.Context(), batch(1, 5)); err != nil {
+			t.Fatal(err)
+		}
+		f.mustDiffer(t, 5)
+	})
+	t.Run("TestRule16_DedupByBatch", func(t *testing.T) {
+		f := newFar(t)
+		f.fault = faults{noFence: true, byBatch: map[string]bool{}}
+		e := f.sink(t, "a")
+		defer e.Close()
+		mustOpen(t, e)
+		for _, b := range []*uplink.Batch{batch(1, 5), batch(1, 5), batch(3, 8)} {
+			if _, err := e.Send(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.mustDiffer(t, 8)
+	})
+	t.Run("TestRule23_FenceIgnored", func(t *testing.T) {
+		f := newFar(t)
+		f.fault = faults{noFence: true}
+		old, fresh := f.sink(t, "a"), f.sink(t, "b")
+		defer old.Close()
+		defer fresh.Close()
+		mustOpen(t, old)
+		if _, err := old.Send(t.Context(), batch(1, 5)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fresh.Open(t.Context(), uplinktest.Stream(), uplink.Incarnation{Major: 2}, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []*Sink{fresh, old} {
+			if _, err := e.Send(t.Context(), batch(6, 9)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.mustDiffer(t, 9)
+	})
+}
+
+func mustOpen(t *testing.T, e *Sink) {
+	t.Helper()
+	if _, err := e.Open(t.Context(), uplinktest.Stream(), one, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *far) mustDiffer(t *testing.T, n int) {
+	t.Helper()
+	err := uplinktest.Exact(f.Held(t, uplinktest.Stream()), jsonRows(1, n), nil)
+	if err == nil {
+		t.Fatal("the planted fault was not found")
+	}
+	t.Log("found:", err)
+}
+
+// loggedSender is a sender whose log can be read when it has stopped.
+func loggedSender(t testing.TB, q *uplinktest.Queue, e uplink.Endpoint, log *bytes.Buffer) (*uplink.Sender, func() error) {
+	t.Helper()
+	return senderTo(t, q, e, one, 5*time.Second, slog.New(slog.NewTextHandler(log, nil)))
+}
