@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -16,10 +15,10 @@ import (
 // number, or true and false, are such; all others are text. A number is one when it is written as a program would: 007 is text.
 func (t *Table) parseCSV(data []byte) error {
 	t.text = true
-	if !utf8.Valid(data) {
-		return &TableError{Line: 1, Column: 1, Msg: "the file is not UTF-8"}
+	data = bytes.TrimPrefix(data, byteOrderMark)
+	if at := notUTF8(data); at >= 0 {
+		return placed(data, at, "the file is not UTF-8")
 	}
-	data = bytes.TrimPrefix(data, []byte("\xEF\xBB\xBF")) // as spreadsheets write it
 	r := csv.NewReader(bytes.NewReader(data))
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {

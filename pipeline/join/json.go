@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -23,14 +22,12 @@ type jsonFile struct {
 
 // at is an error at a byte of the file.
 func (f *jsonFile) at(offset int64, msg string, args ...any) error {
-	before := f.data[:min(int(offset), len(f.data))]
-	line := bytes.Count(before, []byte("\n")) + 1
-	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
-	return &TableError{Line: line, Column: column, Msg: fmt.Sprintf(msg, args...)}
+	return placed(f.data, int(offset), fmt.Sprintf(msg, args...))
 }
 
 // parseJSON reads an array of objects. A member that an object lacks is null there; objects and arrays within are kept as JSON.
 func (t *Table) parseJSON(data []byte) error {
+	data = bytes.TrimPrefix(data, byteOrderMark)
 	f := &jsonFile{data: data, d: json.NewDecoder(bytes.NewReader(data)), t: t}
 	if err := f.wellFormed(); err != nil {
 		return err
@@ -64,8 +61,8 @@ func (t *Table) parseJSON(data []byte) error {
 
 // wellFormed finds what is no JSON, wherever it stands.
 func (f *jsonFile) wellFormed() error {
-	if !utf8.Valid(f.data) {
-		return f.at(0, "the file is not UTF-8")
+	if at := notUTF8(f.data); at >= 0 {
+		return f.at(int64(at), "the file is not UTF-8")
 	}
 	var whole json.RawMessage
 	err := json.Unmarshal(f.data, &whole)
