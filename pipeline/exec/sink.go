@@ -54,9 +54,35 @@ func NextChain(chain uint64, payload []byte) uint64 {
 	return d.Sum64()
 }
 
-// run encodes the batch's rows and hands them over. A row that cannot be encoded is returned as a dead letter.
+// The rows that are encoded and handed over at once: what one message can make of itself (an array of thousands of elements, each with the
+// document beside it) is not held whole.
+const (
+	handRows  = 512
+	handBytes = 8 << 20
+)
+
+// run encodes the batch's rows and hands them over, a part at a time. A row that cannot be encoded is returned as a dead letter.
 func (s *sink) run(ctx context.Context) (dead []pipeline.DeadRow, err error) {
-	rows := s.input.rows
+	for rows := s.input.rows; len(rows) > 0; {
+		part := rows[:partOf(rows)]
+		rows = rows[len(part):]
+		if dead, err = s.hand(ctx, part, dead); err != nil {
+			return nil, err
+		}
+	}
+	return dead, nil
+}
+
+// partOf tells how many of the rows to encode at once: pure. They are about as long as the first.
+func partOf(rows []pipeline.Row) int {
+	text := 1
+	for _, v := range rows[0].Slots {
+		text += len(v.Str)
+	}
+	return min(len(rows), max(1, min(handRows, handBytes/text)))
+}
+
+func (s *sink) hand(ctx context.Context, rows []pipeline.Row, dead []pipeline.DeadRow) ([]pipeline.DeadRow, error) {
 	if cap(s.encoded) < len(rows) {
 		s.encoded = make([]encoded, max(len(rows), 2*cap(s.encoded)))
 	}
