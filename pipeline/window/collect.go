@@ -56,12 +56,21 @@ func readCollected(b []byte) (pipeline.Position, pipeline.Value, error) {
 }
 
 func (s *accumulators) mergeCollected(i int, dst, src cell) {
-	to := dst.entry[s.aggs[i].at:]
-	a, b := s.elements(i, dst), s.elements(i, src)
+	to, limit := dst.entry[s.aggs[i].at:], int(s.aggs[i].param)
+	b := s.elements(i, src)
 	if len(b) == 0 {
 		return
 	}
-	limit := int(s.aggs[i].param)
+	if s.endsBefore(i, dst, b[0]) { // pieces in the order of arrival, as nearly always: nothing of dst is copied
+		n := int(binary.LittleEndian.Uint32(to))
+		for _, e := range b[:min(len(b), max(0, limit-n))] {
+			mustPut(dst.side.lists.Append(dst.key, e))
+			n++
+		}
+		binary.LittleEndian.PutUint32(to, uint32(n))
+		return
+	}
+	a := s.elements(i, dst)
 	merged := make([][]byte, 0, min(limit, len(a)+len(b)))
 	for len(merged) < limit && len(a)+len(b) > 0 {
 		if len(b) == 0 || len(a) > 0 && string(a[0][:9]) <= string(b[0][:9]) { // of rows of one position, those of dst
@@ -89,6 +98,16 @@ func (s *accumulators) mergeCollected(i int, dst, src cell) {
 		mustPut(dst.side.lists.Append(dst.key, e))
 	}
 	binary.LittleEndian.PutUint32(to, uint32(len(merged)))
+}
+
+// endsBefore tells whether all elements of an aggregate of a cell come before another one.
+func (s *accumulators) endsBefore(i int, c cell, other []byte) bool {
+	before := true
+	c.side.lists.RangeList(c.key, func(e []byte) bool {
+		before = e[0] != byte(i) || string(e[:9]) <= string(other[:9])
+		return before
+	})
+	return before
 }
 
 // elements copies the elements of an aggregate of a cell, those of all for -1.
