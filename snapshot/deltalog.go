@@ -37,7 +37,7 @@ func DefaultLogConfig() log.Config {
 	c.MaxUnsynced = 1 << 20
 	c.TailBytes = 64 << 10
 	c.SpareSegments = 2
-	c.SegmentBytesMin = 256 << 10     // most states are small
+	c.SegmentBytesMin = 1 << 20       // most states are small; smaller segments would be made too often while a log grows
 	c.Compress, c.FastBytes = true, 0 // deltas are few: flash counts, not CPU
 	return c
 }
