@@ -29,6 +29,10 @@ deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, pos
 build: ## build bin/weir for this machine
 	$(GO) build -tags $(TAGS) $(RELEASE) -o $(BIN) ./agent/cmd/weir
 
+.PHONY: small
+small: ## build OUT (default bin/weir-small) for this machine: without Pebble, S3, NATS and PostgreSQL
+	$(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o $(or $(OUT),bin/weir-small) ./agent/cmd/weir
+
 .PHONY: cross
 cross: ## build for the gateways (arm64, with and without Pebble; armv7) and show the sizes
 	GOOS=linux GOARCH=arm64 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-arm64 ./agent/cmd/weir

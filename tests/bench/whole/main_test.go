@@ -63,7 +63,7 @@ func build(m *testing.M) int {
 
 // buildAgent builds as the Makefile does, without symbols.
 func buildAgent(name string, env ...string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", name, "github.com/weirstream/weir/agent/cmd/weir")
+	cmd := exec.Command("make", "-s", "-C", "../../..", "small", "OUT="+name)
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build weir: %w\n%s", err, out)
