@@ -127,7 +127,7 @@ func Open(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.graph, err = choose(cfg, f.Pipeline); err != nil {
+	if f.graph, err = cfg.Pick(f.Pipeline, "pipeline"); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for i := range f.Cases {
@@ -136,20 +136,6 @@ func Open(name string) (*File, error) {
 		}
 	}
 	return f, nil
-}
-
-func choose(cfg *config.Config, name string) (*config.Pipeline, error) {
-	var names []string
-	for _, p := range cfg.Pipelines {
-		if p.Name.Value == name || name == "" && len(cfg.Pipelines) == 1 {
-			return p, nil
-		}
-		names = append(names, p.Name.Value)
-	}
-	if name == "" {
-		return nil, fmt.Errorf("%s has the pipelines %v; name one with pipeline", cfg.File, names)
-	}
-	return nil, fmt.Errorf("%s has no pipeline %q; it has %v%s", cfg.File, name, names, near(name, names))
 }
 
 func near(name string, names []string) string {

@@ -11,7 +11,6 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/replay"
 	"github.com/weirstream/weir/pipeline/plan"
-	"github.com/weirstream/weir/pipeline/suggest"
 	"github.com/weirstream/weir/pipeline/topic"
 )
 
@@ -39,7 +38,7 @@ With several sinks and no --sink, each line is {"sink","seq","record"}.`,
 			if err != nil {
 				return usageError{err}
 			}
-			p, err := pickPipeline(cfg, name)
+			p, err := cfg.Pick(name, "--name")
 			if err != nil {
 				return usageError{err}
 			}
@@ -82,30 +81,6 @@ func openInput(name string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("open input: %w", err)
 	}
 	return f, nil
-}
-
-func pickPipeline(cfg *config.Config, name string) (*config.Pipeline, error) {
-	var names []string
-	for _, p := range cfg.Pipelines {
-		if p.Name.Value == name || name == "" && len(cfg.Pipelines) == 1 {
-			return p, nil
-		}
-		names = append(names, p.Name.Value)
-	}
-	switch {
-	case len(names) == 0:
-		return nil, fmt.Errorf("%s has no pipeline", cfg.File)
-	case name == "":
-		return nil, fmt.Errorf("%s has several pipelines; choose one with --name: %v", cfg.File, names)
-	}
-	return nil, fmt.Errorf("%s has no pipeline %q; it has %v%s", cfg.File, name, names, didYouMean(name, names))
-}
-
-func didYouMean(name string, names []string) string {
-	if near := suggest.Nearest(name, names); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
 }
 
 func routes(g *plan.Graph) (list []replay.Route) {

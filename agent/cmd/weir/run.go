@@ -62,7 +62,7 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 func named(cfg *config.Config, flag string, names []string) (map[string]bool, error) {
 	set := map[string]bool{}
 	for _, name := range names {
-		if _, err := pickPipeline(cfg, name); err != nil {
+		if _, err := cfg.Pick(name, "--name"); err != nil {
 			return nil, usageError{fmt.Errorf("%s: %w", flag, err)}
 		}
 		set[name] = true
