@@ -137,12 +137,21 @@ func (c *Coordinator) write(ctx context.Context) {
 
 // oldestAfter is the oldest checkpoint that is retained once id is committed.
 func (c *Coordinator) oldestAfter(id uint64) uint64 {
-	if keep := c.o.Config.Retained - 1; keep == 0 {
-		return id
-	} else if len(c.kept) > keep {
-		return c.kept[len(c.kept)-keep].id
+	if n := c.superfluous(c.o.Config.Retained - 1); n < len(c.kept) {
+		return c.kept[n].id
 	}
-	return c.kept[0].id
+	return id
+}
+
+// superfluous is how many of the oldest kept checkpoints go when keep of them are enough. What is held stays, with all that is newer.
+func (c *Coordinator) superfluous(keep int) int {
+	n := max(len(c.kept)-keep, 0)
+	for _, id := range c.held {
+		for n > 0 && c.kept[n-1].id >= id {
+			n--
+		}
+	}
+	return n
 }
 
 // commit is the commit order: outbox, deltas, manifest, release. Prune and trim follow in finish.
@@ -266,9 +275,7 @@ func (c *Coordinator) wrote(done *written) {
 		c.base = BaseRef{}
 	}
 	c.kept = append(c.kept, retainedCheckpoint{m.ID, m.Position})
-	if drop := len(c.kept) - c.o.Config.Retained; drop > 0 {
-		c.kept = slices.Delete(c.kept, 0, drop)
-	}
+	c.kept = slices.Delete(c.kept, 0, c.superfluous(c.o.Config.Retained))
 	took := time.Since(c.state.Started)
 	c.meter.with(func(t *Metrics) {
 		t.LastGood, t.LastDuration, t.LastAlign = time.Now(), took, c.aligned.Sub(c.state.Started)

@@ -68,9 +68,10 @@ type Coordinator struct {
 	rebaseAt  uint64 // no merge before this checkpoint: the last one failed
 	snaps     map[string]pipeline.TaskSnapshot
 	latest    pipeline.TaskSnapshot
-	next      []chan answer // Trigger calls that wait for a barrier to come
-	now       []chan answer // Trigger calls that wait for the barrier under way
-	demanded  bool          // the barrier under way has waiting Trigger calls
+	next      []*waiter          // calls that wait for a barrier to come
+	now       []*waiter          // calls that wait for the barrier under way
+	held      map[*waiter]uint64 // checkpoints that stay although newer ones are enough
+	demanded  bool               // the barrier under way has waiting Trigger calls
 	aligned   time.Time
 	lastWrite time.Time
 	lastErr   error
@@ -115,6 +116,7 @@ func NewCoordinator(o Options) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		o: o, log: o.Logger, wake: make(chan struct{}, 1), current: o.Current, snaps: map[string]pipeline.TaskSnapshot{},
+		held: map[*waiter]uint64{},
 		bugs: plantedFaults(),
 	}
 	if c.current != nil { // asked before Run has begun, Metrics tells it already
@@ -213,8 +215,13 @@ func (c *Coordinator) loop(ctx context.Context) error {
 
 // receive turns a message into an event.
 func (c *Coordinator) receive(ctx context.Context, m message) error {
-	if m.also == alsoRebased {
+	switch m.also {
+	case alsoRebased:
 		c.rebased(m.base, m.err)
+		return nil
+	case alsoReleased:
+		m.wait.hold = false // it may still wait
+		delete(c.held, m.wait)
 		return nil
 	}
 	ev := Event{Kind: m.kind, Err: m.err}
@@ -302,9 +309,12 @@ func (c *Coordinator) stopError() error {
 	return fmt.Errorf("checkpoint %d: %w (%d in a row): %w", c.state.ID, ErrTooManyFailures, c.state.Failures, c.lastErr)
 }
 
-func (c *Coordinator) answer(waiting *[]chan answer, a answer) {
+func (c *Coordinator) answer(waiting *[]*waiter, a answer) {
 	for _, w := range *waiting {
-		w <- a // holds one answer
+		if w.hold && a.err == nil {
+			c.held[w] = a.c.ID
+		}
+		w.to <- a
 	}
 	*waiting = nil
 }
@@ -317,7 +327,7 @@ func (c *Coordinator) end() {
 	c.inbox = nil
 	c.mu.Unlock()
 	for _, m := range left {
-		if m.wait != nil {
+		if m.wait != nil && m.also == alsoNothing {
 			c.next = append(c.next, m.wait)
 		}
 	}

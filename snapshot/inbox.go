@@ -14,11 +14,17 @@ type answer struct {
 	err error
 }
 
+// waiter is a call that waits for a checkpoint.
+type waiter struct {
+	to   chan answer // holds one
+	hold bool        // the checkpoint that it gets is held until the waiter is released
+}
+
 // message is what other goroutines tell the owner. Exactly one of the fields next to kind is used.
 type message struct {
 	kind EventKind
 	snap pipeline.TaskSnapshot
-	wait chan answer
+	wait *waiter
 	err  error
 	done *written
 	base *BaseRef
@@ -28,8 +34,9 @@ type message struct {
 type messageAlso uint8
 
 const (
-	alsoNothing messageAlso = iota
-	alsoRebased             // a merge ended: base or err
+	alsoNothing  messageAlso = iota
+	alsoRebased              // a merge ended: base or err
+	alsoReleased             // wait does not need its checkpoint any more
 )
 
 // Records says that n more journal records were read. The reader calls it after it has handed the batch on, so that a barrier
@@ -55,14 +62,30 @@ func (c *Coordinator) Deliver(s pipeline.TaskSnapshot) {
 // Trigger waits for the commit of a checkpoint whose barrier was put in after the call. When no record was read since the
 // current checkpoint, that is the answer and nothing is written.
 func (c *Coordinator) Trigger(ctx context.Context) (Checkpoint, error) {
-	wait := make(chan answer, 1)
-	if !c.send(message{kind: EventDemand, wait: wait}) {
+	return c.trigger(ctx, &waiter{to: make(chan answer, 1)})
+}
+
+// Hold is Trigger, and the checkpoint, with what it needs of store and journal, is kept until release is called. What is retained after
+// that is as ever. It is for who reads the checkpoint, such as a savepoint: while it is held the journal grows.
+func (c *Coordinator) Hold(ctx context.Context) (held Checkpoint, release func(), err error) {
+	w := &waiter{to: make(chan answer, 1), hold: true}
+	if held, err = c.trigger(ctx, w); err != nil {
+		return held, func() {}, err
+	}
+	return held, func() { c.send(message{also: alsoReleased, wait: w}) }, nil
+}
+
+func (c *Coordinator) trigger(ctx context.Context, w *waiter) (Checkpoint, error) {
+	if !c.send(message{kind: EventDemand, wait: w}) {
 		return Checkpoint{}, fmt.Errorf("trigger checkpoint: %w", ErrClosed)
 	}
 	select {
-	case a := <-wait:
+	case a := <-w.to:
 		return a.c, a.err
 	case <-ctx.Done():
+		if w.hold {
+			c.send(message{also: alsoReleased, wait: w})
+		}
 		return Checkpoint{}, fmt.Errorf("trigger checkpoint: %w", ctx.Err())
 	}
 }
