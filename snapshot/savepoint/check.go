@@ -8,17 +8,17 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
-// progress is what Open has seen: tables and sinks come in order, keys rise, results follow one another.
+// progress is what Open has seen: sinks, then tables come in order, results follow one another, keys rise.
 type progress struct {
 	f                *File
 	buf              buffers
 	entries, results uint64
 
-	inResults bool
-	of        uint64 // of the last chunk
-	key, sub  []byte // last of the table
-	begun     bool   // key and sub hold one
+	inEntries bool
+	of        uint64 // sink or table of the last chunk
 	seq       uint64 // last of the sink
+	key, sub  []byte // last of the table
+	begun     bool   // they hold one
 }
 
 // chunk checks a chunk and puts it into the index.
@@ -32,10 +32,10 @@ func (p *progress) chunk(item []byte, at int64) error {
 	}
 	n := uint64(0)
 	for len(raw) > 0 {
-		if p.inResults {
-			raw, err = p.result(raw)
-		} else {
+		if p.inEntries {
 			raw, err = p.entry(raw)
+		} else {
+			raw, err = p.result(raw)
 		}
 		if err != nil {
 			return err
@@ -45,66 +45,63 @@ func (p *progress) chunk(item []byte, at int64) error {
 	if n != c.Count || n == 0 {
 		return fmt.Errorf("%w: chunk of %d elements says %d", ErrCorrupt, n, c.Count)
 	}
-	if p.inResults {
-		p.results += n
-	} else {
+	if p.inEntries {
 		p.entries += n
+	} else {
+		p.results += n
 	}
-	p.f.chunks = append(p.f.chunks, place{off: at, len: uint32(len(item)), results: p.inResults, of: uint32(c.Of)})
+	p.f.chunks = append(p.f.chunks, place{off: at, len: uint32(len(item)), results: !p.inEntries, of: uint32(c.Of)})
 	return nil
 }
 
-// enter moves to the table or sink of a chunk: never back.
+// enter moves to the sink or table of a chunk: never back. Results come first.
 func (p *progress) enter(c *chunk) error {
-	kinds := map[string]int{kindEntries: len(p.f.Head.Tables), kindResults: len(p.f.Head.Sinks)}
-	n, known := kinds[c.Kind]
-	if !known || c.Of >= uint64(n) {
-		return fmt.Errorf("%w: chunk of %q %d", ErrCorrupt, c.Kind, c.Of)
+	switch c.Kind {
+	case kindResults:
+		if p.inEntries || c.Of < p.of || c.Of >= uint64(len(p.f.Head.Sinks)) {
+			return fmt.Errorf("%w: results of sink %d out of order", ErrCorrupt, c.Of)
+		}
+		return p.passTo(c.Of)
+	case kindEntries:
+		if err := p.complete(); err != nil {
+			return err
+		}
+		if c.Of < p.of || c.Of >= uint64(len(p.f.Head.Tables)) {
+			return fmt.Errorf("%w: entries of table %d out of order", ErrCorrupt, c.Of)
+		}
+		if c.Of != p.of {
+			p.of, p.begun = c.Of, false
+		}
+		return nil
 	}
-	results := c.Kind == kindResults
-	switch {
-	case p.inResults && !results, results == p.inResults && c.Of < p.of:
-		return fmt.Errorf("%w: chunk of %q %d out of order", ErrCorrupt, c.Kind, c.Of)
-	case results && !p.inResults, c.Of != p.of:
-		from := p.of + 1
-		if results && !p.inResults {
-			from = 0
+	return fmt.Errorf("%w: chunk of %q", ErrCorrupt, c.Kind)
+}
+
+// passTo moves on to a sink; those that are passed must have all their results.
+func (p *progress) passTo(sink uint64) error {
+	for ; p.of < sink; p.of++ {
+		if p.of >= uint64(len(p.f.Head.Sinks)) {
+			return nil
 		}
-		if results {
-			if p.inResults && p.seq != p.f.Head.Sinks[p.of].Seq {
-				return p.short(p.of)
-			}
-			for ; from < c.Of; from++ {
-				if s := p.f.Head.Sinks[from]; s.Confirmed != s.Seq {
-					return p.short(from)
-				}
-			}
-			p.seq = p.f.Head.Sinks[c.Of].Confirmed
+		if p.seq < p.f.Head.Sinks[p.of].Seq {
+			return fmt.Errorf("%w: sink %s: results are missing", ErrCorrupt, p.f.Head.Sinks[p.of].UID)
 		}
-		p.inResults, p.of, p.begun = results, c.Of, false
+		p.seq = 0
+		if next := p.of + 1; next < uint64(len(p.f.Head.Sinks)) {
+			p.seq = p.f.Head.Sinks[next].Confirmed
+		}
 	}
 	return nil
 }
 
-func (p *progress) short(sink uint64) error {
-	return fmt.Errorf("%w: sink %s: results are missing", ErrCorrupt, p.f.Head.Sinks[sink].UID)
-}
-
-// complete checks that no sink lacks its last results.
+// complete checks that every sink has all its results, once; then come the tables.
 func (p *progress) complete() error {
-	from := uint64(0)
-	if p.inResults {
-		if p.seq != p.f.Head.Sinks[p.of].Seq {
-			return p.short(p.of)
-		}
-		from = p.of + 1
+	if p.inEntries {
+		return nil
 	}
-	for ; from < uint64(len(p.f.Head.Sinks)); from++ {
-		if s := p.f.Head.Sinks[from]; s.Confirmed != s.Seq {
-			return p.short(from)
-		}
-	}
-	return nil
+	err := p.passTo(uint64(len(p.f.Head.Sinks)))
+	p.inEntries, p.of, p.begun = true, 0, false
+	return err
 }
 
 func (p *progress) entry(raw []byte) (rest []byte, err error) {

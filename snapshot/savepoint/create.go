@@ -17,7 +17,8 @@ import (
 type Content struct {
 	Head  Head
 	State pipeline.StateSource
-	// Results calls each for the results (Confirmed, Seq] of a sink of Head.Sinks, in order.
+	// Results calls each for the results (Confirmed, Seq] of a sink of Head.Sinks, in order. They are asked for first: the caller keeps the
+	// sender from confirming meanwhile.
 	Results func(s *Sink, each func(r *pipeline.Result) error) error
 }
 
@@ -67,6 +68,15 @@ func fill(ctx context.Context, f disk.File, c Content, codec *log.Codec, told fu
 	if err != nil {
 		return Summary{}, err
 	}
+	for i := range c.Head.Sinks {
+		s := &c.Head.Sinks[i]
+		if s.Confirmed == s.Seq {
+			continue
+		}
+		if err := c.Results(s, func(r *pipeline.Result) error { return w.Result(i, r) }); err != nil {
+			return Summary{}, err
+		}
+	}
 	for i := range c.Head.Tables {
 		t := &c.Head.Tables[i]
 		_, found, err := c.State.Entries(t.UID, t.Name, func(key, sub, val []byte) error { return w.Entry(i, key, sub, val) })
@@ -75,15 +85,6 @@ func fill(ctx context.Context, f disk.File, c Content, codec *log.Codec, told fu
 		}
 		if !found {
 			return Summary{}, fmt.Errorf("BUG: the state has no table %s/%s", t.UID, t.Name)
-		}
-	}
-	for i := range c.Head.Sinks {
-		s := &c.Head.Sinks[i]
-		if s.Confirmed == s.Seq {
-			continue
-		}
-		if err := c.Results(s, func(r *pipeline.Result) error { return w.Result(i, r) }); err != nil {
-			return Summary{}, err
 		}
 	}
 	sum, err := w.Close()

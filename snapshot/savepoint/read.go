@@ -113,6 +113,9 @@ func (f *File) checkItems(ctx context.Context, size int64, told func(int64)) err
 		return err
 	}
 	seen := progress{f: f}
+	if len(f.Head.Sinks) > 0 {
+		seen.seq = f.Head.Sinks[0].Confirmed
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -156,11 +159,11 @@ func (f *File) checkEnd(item []byte, seen *progress, last bool) error {
 	if err := decoding.Unmarshal(item, &e); err != nil {
 		return fmt.Errorf("%w: end: %w", ErrCorrupt, err)
 	}
-	if e.Word != endWord || !last || e.Chunks != uint64(len(f.chunks)) || e.Entries != seen.entries || e.Results != seen.results {
-		return fmt.Errorf("%w: end", ErrCorrupt)
-	}
 	if err := seen.complete(); err != nil {
 		return err
+	}
+	if e.Word != endWord || !last || e.Chunks != uint64(len(f.chunks)) || e.Entries != seen.entries || e.Results != seen.results {
+		return fmt.Errorf("%w: end", ErrCorrupt)
 	}
 	f.Summary.Chunks, f.Summary.Entries, f.Summary.Results = e.Chunks, e.Entries, e.Results
 	return nil

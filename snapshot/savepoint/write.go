@@ -29,8 +29,8 @@ type Summary struct {
 	SHA256  [32]byte // of the file without its last 32 bytes
 }
 
-// Writer writes a savepoint front to back: all entries in the order of Head.Tables, each table's in rising order of key and subkey, then all
-// results in the order of Head.Sinks. It holds one chunk. Nothing is durable; Create makes it so.
+// Writer writes a savepoint front to back: all results in the order of Head.Sinks, then all entries in the order of Head.Tables, each table's in
+// rising order of key and subkey. It holds one chunk. Nothing is durable; Create makes it so.
 type Writer struct {
 	w     io.Writer
 	codec *log.Codec
