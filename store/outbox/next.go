@@ -157,6 +157,8 @@ func (s *Stream) expire() {
 // results were waiting here although upstream held them: an answer was lost. lostFirst..lostLast (0: none) were
 // confirmed once and upstream holds them no more: they are gone, and a gap must be sent in their place.
 func (s *Stream) Seek(generation, seq, chain uint64) (known, lostFirst, lostLast uint64, err error) {
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
@@ -241,6 +243,8 @@ func (s *Stream) moveUp(delta uint64) error {
 
 // Resume puts the cursor back to the confirmed mark, for an endpoint that keeps no progress.
 func (s *Stream) Resume() {
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sought = true
@@ -251,6 +255,8 @@ func (s *Stream) Resume() {
 // Bind fixes the bounds of the batch that is about to be sent, durably: after any crash Next gives the same batch. It implies
 // that everything before first is confirmed.
 func (s *Stream) Bind(ctx context.Context, first, last uint64) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	s.mu.Lock()
 	if s.boundFirst == first && s.boundLast == last {
 		s.mu.Unlock()
@@ -276,6 +282,8 @@ func (q *queue) bind(first, last uint64) {
 // Confirm says that upstream holds everything up to seq durably. What it covers is forgotten; the mark reaches the log
 // with later marks or the manifest: until then Open finds it out from upstream.
 func (s *Stream) Confirm(seq, chain uint64) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
 		s.mu.Unlock()
@@ -303,6 +311,8 @@ func (s *Stream) advance(seq, chain uint64) {
 
 // Skip replaces a range by a gap: upstream will never take it. Durable on return; the dead letter must be durable before.
 func (s *Stream) Skip(ctx context.Context, first, last uint64, reason string) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	s.mu.Lock()
 	g := gap{first: first, last: last, reason: reason, inc: s.o.Incarnation()}
 	for i := range s.out {

@@ -19,6 +19,8 @@ type Stream struct {
 	wake chan struct{} // a token when results may have become visible
 	room chan struct{} // a token when bytes were freed
 
+	sending sync.Mutex // held by what moves the confirmed mark, one at a time; a Pin keeps them waiting. Before mu.
+
 	mu sync.Mutex
 	queue
 	attached, marked, closed bool
