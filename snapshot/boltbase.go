@@ -37,6 +37,27 @@ func (s *BoltStore) Rebase(ctx context.Context, m *Manifest) (BaseRef, error) {
 	return last.ref, nil
 }
 
+// Import implements Store: as Rebase, but the entries come from the caller.
+func (s *BoltStore) Import(ctx context.Context, m *Manifest, fill func(add AddEntry) error) (BaseRef, error) {
+	s.merging.Lock()
+	defer s.merging.Unlock()
+	s.mu.Lock()
+	s.serial++
+	s.pinned, s.pinSerial = m, s.serial
+	w := &boltBaseWriter{s: s, ref: BaseRef{Checkpoint: m.ID, Serial: s.serial}, sum: sha256.New()}
+	s.mu.Unlock()
+	err := importInto(ctx, w.merged(), fill)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pinned = nil
+	if err != nil {
+		return BaseRef{}, fmt.Errorf("import state of checkpoint %d: %w", m.ID, err)
+	}
+	s.fresh = w.ref
+	s.stats.BytesWritten += w.ref.Bytes
+	return w.ref, nil
+}
+
 // boltBaseWriter writes the blocks of one merge pass. What it leaves when it fails nothing names, so a later commit deletes it.
 type boltBaseWriter struct {
 	s       *BoltStore

@@ -102,6 +102,36 @@ func (s *LogStore) rebase(ctx context.Context, m *Manifest) (BaseRef, error) {
 	return last.ref, nil
 }
 
+// Import implements Store: as Rebase, but the entries come from the caller.
+func (s *LogStore) Import(ctx context.Context, m *Manifest, fill func(add AddEntry) error) (BaseRef, error) {
+	s.merging.Lock()
+	defer s.merging.Unlock()
+	s.mu.Lock()
+	s.serial++
+	serial, failed := s.serial, s.failed
+	s.mu.Unlock()
+	if failed != nil {
+		return BaseRef{}, failed
+	}
+	b, err := s.newFileBase(m, serial)
+	if err == nil {
+		if err = importInto(ctx, b.merged(), fill); err == nil {
+			err = b.publish()
+		}
+		if err != nil {
+			b.drop()
+		}
+	}
+	if err != nil {
+		return BaseRef{}, fmt.Errorf("import state of checkpoint %d: %w", m.ID, err)
+	}
+	s.mu.Lock()
+	s.fresh = b.ref
+	s.stats.BytesWritten += b.ref.Bytes
+	s.mu.Unlock()
+	return b.ref, nil
+}
+
 // fileBase is the output of one merge pass, under its temporary name until publish.
 type fileBase struct {
 	s    *LogStore

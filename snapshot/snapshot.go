@@ -38,10 +38,16 @@ type Store interface {
 	// Rebase merges base and frames of m into a new base, durable on return. The caller puts it into a later manifest of
 	// the same chain; the store keeps it until then.
 	Rebase(ctx context.Context, m *Manifest) (BaseRef, error)
+	// Import makes a base of the state that fill gives, in rising order of (uid, table, key, sub), for a checkpoint m that is to be
+	// committed next with that base and no parent. Durable on return; until m is committed nothing names it.
+	Import(ctx context.Context, m *Manifest, fill func(add AddEntry) error) (BaseRef, error)
 	Stats() StoreStats
 	// Close waits for a Rebase that runs. No other call may be under way or come later.
 	Close() error
 }
+
+// AddEntry takes an entry; what it is given is not kept.
+type AddEntry func(uid, table string, key, sub, val []byte) error
 
 // Writer writes one checkpoint. Exactly one of Commit and Abort ends it.
 type Writer interface {
