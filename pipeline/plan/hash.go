@@ -8,10 +8,10 @@ import (
 
 // hash is over what a pipeline means: names, kinds, parameters, schemas, the order of the steps. How the config is laid out,
 // where sinks send to and when they commit does not show in it: results and state are the same.
-func hash(g *Graph) [32]byte { return sha256.Sum256([]byte(canonical(g))) }
+func hash(g *Graph) [32]byte { return sha256.Sum256([]byte(Canonical(g))) }
 
-// canonical writes the meaning as text; the first line is its version.
-func canonical(g *Graph) string {
+// Canonical writes the meaning as text; the first line is its version.
+func Canonical(g *Graph) string {
 	var b strings.Builder
 	b.WriteString("weir plan 1\n")
 	for _, s := range g.Sources {

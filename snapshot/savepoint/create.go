@@ -20,6 +20,8 @@ type Content struct {
 	// Results calls each for the results (Confirmed, Seq] of a sink of Head.Sinks, in order. They are asked for first: the caller keeps the
 	// sender from confirming meanwhile.
 	Results func(s *Sink, each func(r *pipeline.Result) error) error
+	// Copied, if not nil, is called behind the last result: the rest takes longer.
+	Copied func()
 }
 
 // Create writes a savepoint to the file name: whole and durable on return, and after a crash at any instant whole or absent (a leftover
@@ -76,6 +78,9 @@ func fill(ctx context.Context, f disk.File, c Content, codec *log.Codec, told fu
 		if err := c.Results(s, func(r *pipeline.Result) error { return w.Result(i, r) }); err != nil {
 			return Summary{}, err
 		}
+	}
+	if c.Copied != nil {
+		c.Copied()
 	}
 	for i := range c.Head.Tables {
 		t := &c.Head.Tables[i]

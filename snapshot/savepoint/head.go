@@ -34,6 +34,7 @@ type Head struct {
 	Generation uint64 `cbor:"generation"`
 	Major      uint64 `cbor:"major"` // incarnation that wrote it
 	Minor      uint64 `cbor:"minor"`
+	ElapsedNs  int64  `cbor:"elapsed_ns"` // of the agent's life: what timers and TTLs of the state count in
 	CreatedMs  int64  `cbor:"created_ms"` // Unix; data, not order
 	Trusted    bool   `cbor:"trusted"`    // whether that clock was known to be right
 	Drained    bool   `cbor:"drained"`    // the watermark was sent to infinity before: no window is open
@@ -98,7 +99,7 @@ func (h *Head) check() error {
 		return ErrNotSavepoint
 	case h.Version > Version:
 		return fmt.Errorf("%w: version %d, this agent reads up to %d; written by weir %s", ErrVersion, h.Version, Version, h.Writer)
-	case h.Version == 0 || len(h.UUID) != 16 || len(h.PlanHash) != 32 || h.Major > math.MaxUint32 || h.Minor > math.MaxUint32:
+	case h.Version == 0 || len(h.UUID) != 16 || len(h.PlanHash) != 32 || h.Major > math.MaxUint32 || h.Minor > math.MaxUint32 || h.ElapsedNs < 0:
 		return fmt.Errorf("%w: head", ErrCorrupt)
 	}
 	tables := map[[2]string]bool{}

@@ -67,7 +67,7 @@ func example(n int) *content {
 	c := &content{
 		head: savepoint.Head{
 			Writer: "test", Gateway: "gw-1", Pipeline: "cold-chain", UUID: bytes.Repeat([]byte{7}, 16), Journal: "j", Checkpoint: 9, Position: 1 << 40,
-			Generation: 2, Major: 1, Minor: 3, CreatedMs: 1_700_000_000_000, Trusted: true, PlanHash: bytes.Repeat([]byte{1}, 32), Plan: []byte("steps: []\n"),
+			Generation: 2, Major: 1, Minor: 3, ElapsedNs: 1e15, CreatedMs: 1_700_000_000_000, Trusted: true, PlanHash: bytes.Repeat([]byte{1}, 32), Plan: []byte("steps: []\n"),
 			Steps: []savepoint.Step{{UID: "avg", Kind: "window", Params: "tumbling 1m", Behaviour: 1, Stateful: true}},
 			Tables: []savepoint.Table{
 				savepoint.TableOf("avg", state.Spec{Name: "acc", Kind: state.Map, Type: "window.acc", Version: 2, TTL: 5, MaxKeys: 100}),
