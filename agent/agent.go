@@ -104,6 +104,9 @@ func (a *Agent) open() (err error) {
 	if err := a.openJournal(filepath.Join(dir, "journal")); err != nil {
 		return err
 	}
+	if err := a.registry.SetJournal(a.journal.Last() == 0); err != nil {
+		return err
+	}
 	for _, b := range a.config.Brokers {
 		s, err := a.newSession(b)
 		if err != nil {

@@ -33,6 +33,7 @@ type bench struct {
 	text     string
 	options  Options
 	receiver *receiver.Receiver
+	url      string            // of the receiver
 	spoil    func(*plan.Graph) // of each pipeline; nil: as compiled
 	agent    *Agent
 	stop     context.CancelFunc
@@ -75,7 +76,7 @@ func newBench(t *testing.T, pipelines string) *bench {
 	t.Cleanup(func() { r.Close() })
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
-	b.receiver = r
+	b.receiver, b.url = r, server.URL
 	b.text = strings.NewReplacer("DIR", b.dir, "URL", server.URL).Replace(benchConfig + pipelines)
 	return b
 }

@@ -77,6 +77,9 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.openStorage(ctx, dir); err != nil {
 		return err
 	}
+	if err := a.restorePending(ctx); err != nil {
+		return err
+	}
 	lost, err := a.settleLost(ctx)
 	if err != nil {
 		return err

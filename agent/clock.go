@@ -41,8 +41,21 @@ func wallFloor(last pipeline.Stamp) int64 {
 	return 0
 }
 
+// Raise moves the elapsed time on to at least ns: state that comes from another gateway counts from there. It never goes back.
+func (c *Clock) Raise(ns int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.base + int64(time.Since(c.start)); now < ns {
+		c.base += ns - now
+	}
+}
+
 // Elapsed is the journal's elapsed time now, in ns.
-func (c *Clock) Elapsed() int64 { return c.base + int64(time.Since(c.start)) }
+func (c *Clock) Elapsed() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.base + int64(time.Since(c.start))
+}
 
 // Stamp is the present.
 func (c *Clock) Stamp() pipeline.Stamp {

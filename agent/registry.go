@@ -16,10 +16,12 @@ import (
 // Registry maps pipeline names to the UUIDs that name their state: a pipeline that was deleted and made anew under the same
 // name gets a new UUID and never inherits state. File state_dir/pipelines.json, replaced atomically.
 type Registry struct {
-	fs        disk.FS
-	renamed   bool // the gateway's name is not written yet
-	file      string
-	Gateway   string            `json:"gateway"`
+	fs      disk.FS
+	renamed bool // the gateway's name is not written yet
+	file    string
+	Gateway string `json:"gateway"`
+	// Journal is the identity of the journal: positions mean the same as long as it is the same.
+	Journal   string            `json:"journal,omitempty"`
 	Pipelines map[string]string `json:"pipelines"`
 	// Retired are pipelines that left the config; their state stays until `weir pipeline forget`.
 	Retired []RetiredPipeline `json:"retired,omitempty"`
@@ -57,6 +59,15 @@ func (r *Registry) SetGateway(name string) {
 	r.Gateway = name
 }
 
+// SetJournal keeps the journal's identity; a journal that is new, or has none yet, gets one. Durable on return.
+func (r *Registry) SetJournal(fresh bool) error {
+	if r.Journal != "" && !fresh {
+		return nil
+	}
+	r.Journal = newUUID()
+	return r.write()
+}
+
 // Adopt gives each name of the config its UUID, retires names that are gone, and writes the file when something changed. Durable on return.
 func (r *Registry) Adopt(names []string) error {
 	changed := r.renamed
@@ -78,6 +89,10 @@ func (r *Registry) Adopt(names []string) error {
 	if !changed {
 		return nil
 	}
+	return r.write()
+}
+
+func (r *Registry) write() error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode registry: %w", err)

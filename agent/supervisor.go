@@ -32,7 +32,7 @@ type supervisor struct {
 	strategy RestartStrategy
 	attempt  func(ctx context.Context, ready func(*attempt)) error
 	log      *slog.Logger
-	started  time.Time // of the agent: failures are counted by monotonic time
+	since    time.Time // of the agent: failures are counted by monotonic time
 
 	poisons poisons // records that its steps fail at; set before run starts, then run's goroutine owns it
 
@@ -52,12 +52,14 @@ type supervisor struct {
 type command struct {
 	stop bool
 	fail error // not nil: as if the attempt had failed with it; no last checkpoint
-	done chan error
+	// before, if not nil, is done with the running pipeline in place of the last checkpoint; when it fails the pipeline goes on.
+	before func(*attempt) error
+	done   chan error
 }
 
 func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, attempt func(context.Context, func(*attempt)) error) *supervisor {
 	return &supervisor{
-		name: name, base: name, strategy: strategy, attempt: attempt, log: log.With("pipeline", name), started: time.Now(),
+		name: name, base: name, strategy: strategy, attempt: attempt, log: log.With("pipeline", name), since: time.Now(),
 		state: PipelineStarting, commands: make(chan command), ended: make(chan struct{}), refused: func() {},
 	}
 }
@@ -82,7 +84,11 @@ func (s *supervisor) run(ctx context.Context) error {
 					if c.fail != nil {
 						s.set(PipelineFailed, c.fail)
 					}
-					c.done <- nil // it does not run
+					var err error // it does not run: that is done
+					if c.before != nil {
+						err = s.beforeStop(nil, c.before)
+					}
+					c.done <- err
 					continue
 				}
 				wanted = true
@@ -132,7 +138,13 @@ func (s *supervisor) once(ctx context.Context) (*command, error) {
 				c.done <- nil // it runs
 				continue
 			}
-			if a := s.running(); a != nil && c.fail == nil {
+			a := s.running()
+			if c.before != nil {
+				if err := s.beforeStop(a, c.before); err != nil {
+					c.done <- err
+					continue
+				}
+			} else if a != nil && c.fail == nil {
 				a.finalCheckpoint(ctx)
 			}
 			cancel()
@@ -140,6 +152,14 @@ func (s *supervisor) once(ctx context.Context) (*command, error) {
 			return &c, nil
 		}
 	}
+}
+
+// beforeStop does what a stop was asked to be preceded by.
+func (s *supervisor) beforeStop(a *attempt, before func(*attempt) error) error {
+	if a == nil {
+		return fmt.Errorf("pipeline %s does not run now; see weir status", s.name)
+	}
+	return before(a)
 }
 
 // failed notes a failure, waits as the strategy says, and tells whether to go on. A command ends the waiting: stop leaves the
@@ -150,7 +170,7 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 	}
 	wait, again := time.Duration(0), false
 	if !errors.Is(err, errFinal) {
-		wait, again = s.strategy.Next(history, time.Since(s.started), random())
+		wait, again = s.strategy.Next(history, time.Since(s.since), random())
 	}
 	if !again {
 		s.set(PipelineFailed, err)
@@ -175,6 +195,9 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 			return true
 		case c := <-s.commands:
 			switch {
+			case c.before != nil:
+				c.done <- s.beforeStop(nil, c.before)
+				continue
 			case c.stop:
 				s.set(PipelineStopped, err)
 			case c.fail != nil:

@@ -23,7 +23,9 @@ func (f *fake) note(verb, name string) error {
 	if name != "p" {
 		return fmt.Errorf("%w: %q", ErrNotFound, name)
 	}
-	f.calls = append(f.calls, verb)
+	if verb != "" {
+		f.calls = append(f.calls, verb)
+	}
 	return nil
 }
 
@@ -50,6 +52,21 @@ func (f *fake) DeadLetters(p string, after uint64, limit int, each func(uint64, 
 		}
 	}
 	return nil
+}
+
+func (f *fake) CreateSavepoint(_ context.Context, p string, o SavepointOptions) ([]SavepointInfo, error) {
+	return []SavepointInfo{{Pipeline: p, File: o.Dir + "/" + o.Name}}, f.note("", p)
+}
+
+func (f *fake) StopWithSavepoint(_ context.Context, p string, o SavepointOptions) ([]SavepointInfo, error) {
+	return []SavepointInfo{{Pipeline: p, File: o.Dir + "/" + o.Name, Results: 1}}, f.note("", p)
+}
+
+func (f *fake) RestoreSavepoint(_ context.Context, p string, o RestoreOptions) error {
+	if o != (RestoreOptions{File: "/f", AcceptGap: true}) {
+		return fmt.Errorf("got %+v", o)
+	}
+	return f.note("", p)
 }
 
 func (f *fake) TapPipeline(_ context.Context, p string, o TapOptions, line func([]byte, bool) error) error {
@@ -115,6 +132,18 @@ func TestEveryRoute(t *testing.T) {
 		if err := c.Control(ctx, "a/b", verb); err == nil || !strings.Contains(err.Error(), `no such pipeline: "a/b"`) {
 			t.Errorf("%s of another: %v", verb, err)
 		}
+	}
+	for _, stop := range []bool{false, true} {
+		l, err := c.CreateSavepoint(ctx, "p", SavepointOptions{Name: "n", Dir: "/d"}, stop)
+		if err != nil || len(l) != 1 || l[0].Pipeline != "p" || l[0].File != "/d/n" || (l[0].Results == 1) != stop {
+			t.Errorf("savepoint: %+v %v", l, err)
+		}
+		if _, err := c.CreateSavepoint(ctx, "q", SavepointOptions{}, stop); err == nil {
+			t.Error("savepoint of another pipeline")
+		}
+	}
+	if err := c.RestoreSavepoint(ctx, "p", RestoreOptions{File: "/f", AcceptGap: true}); err != nil {
+		t.Errorf("restore: %v", err)
 	}
 	var letters []uint64
 	err := c.DeadLetters(ctx, "p", 5, 3, func(l DeadLetter) error { letters = append(letters, l.Seq); return nil })

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,6 +86,20 @@ func (c *Client) DeadLetters(ctx context.Context, pipeline string, after uint64,
 
 func (c *Client) call(ctx context.Context, method, path string, into any) error {
 	body, err := c.open(ctx, method, path)
+	return read(body, err, method, path, into)
+}
+
+// send posts v as JSON.
+func (c *Client) send(ctx context.Context, path string, v, into any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	body, err := c.ask(ctx, http.MethodPost, path, bytes.NewReader(b))
+	return read(body, err, http.MethodPost, path, into)
+}
+
+func read(body io.ReadCloser, err error, method, path string, into any) error {
 	if err != nil {
 		return err
 	}
@@ -99,7 +114,11 @@ func (c *Client) call(ctx context.Context, method, path string, into any) error 
 }
 
 func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://weir"+path, nil)
+	return c.ask(ctx, method, path, nil)
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, content io.Reader) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://weir"+path, content)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}

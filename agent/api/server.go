@@ -24,6 +24,9 @@ type Agent interface {
 	StopPipeline(ctx context.Context, pipeline string) error
 	StartPipeline(ctx context.Context, pipeline string) error
 	RestartPipeline(ctx context.Context, pipeline string) error
+	CreateSavepoint(ctx context.Context, pipeline string, o SavepointOptions) ([]SavepointInfo, error)
+	StopWithSavepoint(ctx context.Context, pipeline string, o SavepointOptions) ([]SavepointInfo, error)
+	RestoreSavepoint(ctx context.Context, pipeline string, o RestoreOptions) error
 	DeadLetters(pipeline string, after uint64, limit int, f func(seq uint64, letter []byte) error) error
 	TapPipeline(ctx context.Context, pipeline string, o TapOptions, line func(b []byte, more bool) error) error
 }
@@ -120,6 +123,7 @@ func (s *Server) routes() http.Handler {
 			answer(w, map[string]string{"pipeline": r.PathValue("name"), "done": verb}, err)
 		})
 	}
+	s.savepointRoutes(m)
 	m.HandleFunc("GET /v1/pipelines/{name}/deadletters", s.deadLetters)
 	m.HandleFunc("GET /v1/pipelines/{name}/tap", s.tap)
 	m.HandleFunc("GET /metrics", s.metrics)

@@ -47,8 +47,10 @@ func Take(ctx context.Context, fsys disk.FS, path string, r Running, told func(n
 	}
 	sum, err := savepoint.Create(ctx, fsys, path, savepoint.Content{
 		Head: h, State: state,
-		Results: func(s *savepoint.Sink, each func(r *pipeline.Result) error) error { return pin.Copy(ctx, s.UID, s.Seq, each) },
-		Copied:  pin.Release,
+		Results: func(s *savepoint.Sink, each func(r *pipeline.Result) error) error {
+			return pin.Copy(ctx, s.UID, s.Seq, each)
+		},
+		Copied: pin.Release,
 	}, r.Codec, told)
 	if err != nil {
 		return nil, savepoint.Summary{}, err

@@ -45,6 +45,7 @@ type request struct {
 	ctx     context.Context
 	barrier uint64
 	drain   bool
+	halt    *bool      // not nil: read no further, or go on
 	done    chan error // holds the outcome
 }
 
@@ -56,6 +57,7 @@ type reader struct {
 	rowsMax  int
 	number   uint64
 	position pipeline.Position
+	halted   bool // nothing is read; barriers are still put in
 	seen     func(*Input)
 }
 
@@ -68,14 +70,23 @@ func (r *reader) run(ctx context.Context) error {
 	go r.fetch(fetch, blocks, failed) // ends with fetch; run waits for it through failed
 	defer func() { stop(); <-failed }()
 	for {
+		next := blocks
+		if r.halted {
+			next = nil
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case req := <-r.requests:
+			if req.halt != nil {
+				r.halted = *req.halt
+				req.done <- nil
+				continue
+			}
 			if err := r.serve(ctx, req); err != nil {
 				return err
 			}
-		case b, open := <-blocks:
+		case b, open := <-next:
 			if !open {
 				return r.end(ctx, failed)
 			}

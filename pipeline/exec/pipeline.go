@@ -158,6 +158,12 @@ func (p *Pipeline) Drain(ctx context.Context) error {
 	return p.ask(ctx, request{drain: true})
 }
 
+// Halt stops the reading of the journal between two batches, or lets it go on. Barriers and Drain work while it stands: a checkpoint behind a Halt
+// covers everything that was read, and no result comes after it.
+func (p *Pipeline) Halt(ctx context.Context, halt bool) error {
+	return p.ask(ctx, request{halt: &halt})
+}
+
 func (p *Pipeline) ask(ctx context.Context, r request) error {
 	r.ctx, r.done = ctx, make(chan error, 1)
 	select {

@@ -50,7 +50,7 @@ func (p *progress) chunk(item []byte, at int64) error {
 	} else {
 		p.results += n
 	}
-	p.f.chunks = append(p.f.chunks, place{off: at, len: uint32(len(item)), results: !p.inEntries, of: uint32(c.Of)})
+	p.f.chunks = append(p.f.chunks, place{off: at, len: uint32(len(item)), count: uint32(n), results: !p.inEntries, of: uint32(c.Of)})
 	return nil
 }
 

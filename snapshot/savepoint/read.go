@@ -33,6 +33,7 @@ type buffers struct{ item, raw []byte }
 type place struct {
 	off     int64
 	len     uint32
+	count   uint32
 	results bool
 	of      uint32
 }
@@ -45,6 +46,9 @@ var _ pipeline.StateSource = (*File)(nil)
 func Open(ctx context.Context, r io.ReaderAt, size int64, codec *log.Codec, told func(n int64)) (*File, error) {
 	if told == nil {
 		told = func(int64) {}
+	}
+	if codec == nil {
+		codec = log.NewCodec()
 	}
 	f := &File{r: r, codec: codec}
 	f.Summary.Bytes = uint64(max(size, 0))
@@ -64,6 +68,25 @@ func Open(ctx context.Context, r io.ReaderAt, size int64, codec *log.Codec, told
 var magic = []byte{0xd9, 0xd9, 0xf7}
 
 // checkHead tells a file of another kind, before its checksum calls it damaged.
+// Close closes what the file is read from, if that can be closed.
+func (f *File) Close() error {
+	if c, ok := f.r.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// Counts gives how many entries each table of Head.Tables has.
+func (f *File) Counts() []uint64 {
+	n := make([]uint64, len(f.Head.Tables))
+	for _, p := range f.chunks {
+		if !p.results {
+			n[p.of] += uint64(p.count)
+		}
+	}
+	return n
+}
+
 func (f *File) checkHead(size int64) error {
 	b := make([]byte, len(magic))
 	if size < int64(len(magic)+32) {

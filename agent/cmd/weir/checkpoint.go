@@ -83,7 +83,6 @@ func pipelineCommand(o *options) *cobra.Command {
 		},
 	})
 	for verb, short := range map[string]string{
-		"stop":    "Make a last checkpoint and stop the pipeline; it holds its place in the journal",
 		"start":   "Start a stopped or failed pipeline from its newest checkpoint",
 		"restart": "Stop and start",
 	} {
@@ -98,6 +97,7 @@ func pipelineCommand(o *options) *cobra.Command {
 			},
 		})
 	}
+	c.AddCommand(stopCommand(o))
 	return c
 }
 

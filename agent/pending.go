@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/savepoints"
+	"github.com/weirstream/weir/pipeline/exec"
+	"github.com/weirstream/weir/snapshot"
+	"github.com/weirstream/weir/snapshot/savepoint"
+	"github.com/weirstream/weir/store/disk"
+)
+
+// restoreFile in a pipeline's directory says that its next start restores a savepoint. It is durable before anything is changed, and goes once the
+// checkpoint that the savepoint became is durable: a crash between the two does it again.
+const restoreFile = "restore.json"
+
+// RestoreSavepoint makes a savepoint the state of a pipeline, in place of what it has now. The pipeline stops, and starts from the savepoint.
+func (a *Agent) RestoreSavepoint(ctx context.Context, pipeline string, o api.RestoreOptions) error {
+	s, err := a.supervisorOf(pipeline)
+	if err != nil {
+		return err
+	}
+	id, err := parseUUID(a.registry.Pipelines[s.name])
+	if err != nil {
+		return err
+	}
+	if _, err := ReadSavepoint(ctx, o.File); err != nil { // before the pipeline is stopped
+		return err
+	}
+	if err := s.ask(ctx, command{stop: true}); err != nil {
+		return err
+	}
+	if err := writeRestore(filepath.Join(a.pipelinesDir(), id.String()), o); err != nil {
+		return err
+	}
+	if err := s.ask(ctx, command{}); err != nil {
+		return err
+	}
+	return s.started(ctx)
+}
+
+// startPoll is how often a starting pipeline is looked at.
+const startPoll = 20 * time.Millisecond
+
+// started waits until the pipeline runs, or has failed.
+func (s *supervisor) started(ctx context.Context) error {
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		state, err := s.state, s.err
+		s.mu.Unlock()
+		switch state {
+		case PipelineRunning:
+			return nil
+		case PipelineFailed, PipelineRestarting:
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-s.ended:
+			return errStopping
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// OrderRestore does that for an agent that does not run: its next start restores.
+func OrderRestore(stateDir, pipeline string, o api.RestoreOptions) error {
+	lock, err := LockStateDir(stateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	r, err := OpenRegistry(disk.OS, stateDir)
+	if err != nil {
+		return err
+	}
+	id, err := parseUUID(r.Pipelines[pipeline])
+	if err != nil {
+		return fmt.Errorf("%w: %q; the agent must have run with it once", api.ErrNotFound, pipeline)
+	}
+	return writeRestore(filepath.Join(stateDir, "pipelines", id.String()), o)
+}
+
+func writeRestore(dir string, o api.RestoreOptions) error {
+	b, err := json.Marshal(o)
+	if err == nil {
+		err = disk.OS.MkdirAll(dir)
+	}
+	if err == nil {
+		err = disk.WriteFileAtomic(disk.OS, filepath.Join(dir, restoreFile), append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("order the restore: %w", err)
+	}
+	return nil
+}
+
+// ReadSavepoint opens and verifies a savepoint file.
+func ReadSavepoint(ctx context.Context, path string) (*savepoint.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open savepoint: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		var s *savepoint.File
+		if s, err = savepoint.Open(ctx, f, info.Size(), nil, nil); err == nil {
+			return s, nil
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("savepoint %s: %w", path, err), f.Close())
+}
+
+// restorePending restores the savepoint that was ordered, if any. An order that cannot be carried out stays, and the pipeline with it, until it
+// can or `weir savepoint restore --cancel` takes it back: to start from the old state instead would be a surprise.
+func (a *attempt) restorePending(ctx context.Context) error {
+	name := filepath.Join(a.dir(), restoreFile)
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var o api.RestoreOptions
+	if err == nil {
+		err = json.Unmarshal(b, &o)
+	}
+	if err == nil {
+		err = a.restoreSavepoint(ctx, o)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: restore of a savepoint, ordered by %s: %w; mend that and start the pipeline, or remove the order to start from its own checkpoints", errFinal, name, err)
+	}
+	if err := disk.OS.Remove(name); err != nil {
+		return fmt.Errorf("remove the order of a restore that is done: %w", err)
+	}
+	if err := disk.OS.SyncDir(a.dir()); err != nil {
+		return fmt.Errorf("remove the order of a restore that is done: %w", err)
+	}
+	if o.Claim {
+		a.tell("remove the claimed savepoint", os.Remove(o.File))
+	}
+	return nil
+}
+
+func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) error {
+	f, err := ReadSavepoint(ctx, o.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	verdict, err := savepoints.Judge(&f.Head, f.Counts(), a.graph, o.AllowDroppedState)
+	if err != nil {
+		return err
+	}
+	j := a.agent.journal
+	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
+		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same, Ends: a.outbox.Ends(), AcceptGap: o.AcceptGap,
+	})
+	if err != nil {
+		return err
+	}
+	a.agent.clock.Raise(f.Head.ElapsedNs)
+	j.Retain(a.id.String(), way.Position)
+	if first := j.First(); way.Position+1 < first {
+		return fmt.Errorf("the journal let records %d to %d go meanwhile", way.Position+1, first-1)
+	}
+	inc, stamp := a.agent.incarnation(), a.agent.clock.Stamp()
+	uids := []string{}
+	for _, s := range a.graph.Sinks {
+		uids = append(uids, s.UID)
+	}
+	m, err := savepoints.Restore(ctx, f, savepoints.Into{
+		Store: a.store, Outbox: a.outbox, Pipeline: a.id, Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
+		PlanHash: a.graph.Hash, Behaviours: behaviours(a.graph), Sinks: append(uids, exec.DeadSink),
+		Position: way.Position, Generation: way.Generation, Restarted: way.Restarted, Take: verdict.Take, WallMs: stamp.Wall, Trusted: stamp.Trusted,
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.begin(); err != nil {
+		return err
+	}
+	a.log.Info("savepoint restored", "file", o.File, "checkpoint", m.ID, "position", uint64(m.Position), "entries", f.Summary.Entries, "results", f.Summary.Results,
+		"generation", m.Generation, "break", way.Why)
+	return nil
+}
