@@ -160,7 +160,7 @@ func (a *attempt) accept(m *snapshot.Manifest) error {
 	if files != "" {
 		files = " (the content of " + files + " is part of it)"
 	}
-	return fmt.Errorf("%w: the pipeline's plan%s differs from the one that made checkpoint %d; undo the change, or give the pipeline a new name to start empty", errFinal, files, m.ID)
+	return fmt.Errorf("%w: the pipeline's plan%s differs from the one that made checkpoint %d; undo the change, or take its state over: weir savepoint restore with a savepoint that the old plan stopped with (docs/savepoints.md), or give the pipeline a new name to start empty", errFinal, files, m.ID)
 }
 
 func (a *attempt) whole(ranges []snapshot.OutboxRange) error {

@@ -132,7 +132,7 @@ var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.Step
 		set("uid", nameKind("the step's name", false), func(s *plan.StepSpec) *plan.Text { return &s.UID },
 			"The step's name, for good: its state is kept under it, others name it in from.", required()),
 		set("was", nameKind("the step's earlier name", false), func(s *plan.StepSpec) *plan.Text { return &s.Was },
-			"The uid under which the step's state was saved before it was renamed; for savepoints, which are not in this release: now a renamed step is a changed plan."),
+			"The uid under which the step's state was saved before it was renamed; a restore of a savepoint takes it over."),
 		set("from", textsKind{referenceKind}, func(s *plan.StepSpec) *[]plan.Text { return &s.From },
 			"Source or step whose rows it takes; STEP.OUTPUT takes another output, such as STEP.late of a window. A list makes a union.", required()),
 		set("filter", pointerTo[plan.Text]{expressionKind}, func(s *plan.StepSpec) **plan.Text { return &s.Filter },

@@ -31,8 +31,8 @@ type Line struct {
 
 // Verdict is what a plan can take over of a savepoint.
 type Verdict struct {
-	Lines []Line
-	Same  bool // plan and behaviours are those of the savepoint
+	Lines []Line `json:"steps"`
+	Same  bool   `json:"same"` // plan and behaviours are those of the savepoint
 	as    map[string]string
 }
 

@@ -22,6 +22,8 @@ type Content struct {
 	Results func(s *Sink, each func(r *pipeline.Result) error) error
 	// Copied, if not nil, is called behind the last result: the rest takes longer.
 	Copied func()
+	// Whole, if not nil, is asked behind the last entry whether nothing was left out.
+	Whole func() error
 }
 
 // Create writes a savepoint to the file name: whole and durable on return, and after a crash at any instant whole or absent (a leftover
@@ -90,6 +92,11 @@ func fill(ctx context.Context, f disk.File, c Content, codec *log.Codec, told fu
 		}
 		if !found {
 			return Summary{}, fmt.Errorf("BUG: the state has no table %s/%s", t.UID, t.Name)
+		}
+	}
+	if c.Whole != nil {
+		if err := c.Whole(); err != nil {
+			return Summary{}, err
 		}
 	}
 	sum, err := w.Close()

@@ -11,6 +11,8 @@ var (
 	ErrChecksum = errors.New("savepoint is damaged: sha256 mismatch")
 	// ErrCorrupt: the checksum holds, yet the content breaks the format.
 	ErrCorrupt = errors.New("savepoint breaks the format")
+	// ErrOrder: what was given to be written is out of order, or has holes.
+	ErrOrder = errors.New("savepoint out of order")
 	// ErrEntryTooLarge: a key and its value, or a result, exceed what a chunk may hold.
 	ErrEntryTooLarge = errors.New("entry too large for a savepoint")
 )

@@ -65,7 +65,7 @@ func (w *Writer) Entry(i int, key, sub, val []byte) error {
 	if !w.goOn(kindEntries, i, len(key)+len(sub)+len(val)) {
 		w.begun = false
 	} else if w.begun && compare(w.key, w.sub, key, sub) >= 0 {
-		return fmt.Errorf("BUG: write savepoint: entries of table %s/%s do not rise", w.head.Tables[i].UID, w.head.Tables[i].Name)
+		return fmt.Errorf("%w: entries of table %s/%s do not rise", ErrOrder, w.head.Tables[i].UID, w.head.Tables[i].Name)
 	}
 	w.open.Data = appendEntry(w.open.Data, key, sub, val)
 	w.open.Count++
@@ -83,7 +83,7 @@ func (w *Writer) Result(i int, r *pipeline.Result) error {
 		w.seq = w.head.Sinks[i].Confirmed
 	}
 	if r.Seq != w.seq+1 || r.Last < r.Seq || r.Last > w.head.Sinks[i].Seq {
-		return fmt.Errorf("BUG: write savepoint: sink %s, results %d to %d behind %d, the last is %d", w.head.Sinks[i].UID, r.Seq, r.Last, w.seq, w.head.Sinks[i].Seq)
+		return fmt.Errorf("%w: sink %s, results %d to %d behind %d, the last is %d", ErrOrder, w.head.Sinks[i].UID, r.Seq, r.Last, w.seq, w.head.Sinks[i].Seq)
 	}
 	b, err := encoding.Marshal(result{Seq: r.Seq, Last: r.Last, Chain: r.Chain, Pos: uint64(r.Pos), Kind: uint64(r.Kind), Time: r.Time, Payload: r.Payload})
 	if err != nil {

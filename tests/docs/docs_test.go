@@ -193,8 +193,8 @@ func TestExamplesRun(t *testing.T) {
 }
 
 var (
-	command = regexp.MustCompile(`(?m)^(?:\$ )?weir ([a-z]+)(?: ([a-z]+))?`)
-	quoted  = regexp.MustCompile("`weir ([a-z]+)(?: ([a-z]+))?")
+	command = regexp.MustCompile(`(?m)^(?:\$ )?weir ([a-z]+)(?: ([a-z][a-z-]*[a-z]))?`)
+	quoted  = regexp.MustCompile("`weir ([a-z]+)(?: ([a-z][a-z-]*[a-z]))?")
 	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
 )
 
@@ -204,7 +204,7 @@ func TestCommandsExist(t *testing.T) {
 	known := map[string]bool{}
 	check := func(page string, m []string) {
 		args := []string{m[1]}
-		if slices.Contains([]string{"pipeline", "checkpoint", "deadletter", "journal"}, m[1]) && m[2] != "" {
+		if slices.Contains([]string{"pipeline", "checkpoint", "savepoint", "state", "deadletter", "journal"}, m[1]) && m[2] != "" {
 			args = append(args, m[2])
 		}
 		key := strings.Join(args, " ")

@@ -1,7 +1,8 @@
 // Command weir is the agent and its tools in one binary.
 //
 // Exit codes: 0 done; 1 it failed; 2 wrong usage or wrong config, nothing was touched; 3 no agent is running; 4 state_dir is in
-// use by another weir process; 5 no pipeline has a valid checkpoint (weir run).
+// use by another weir process; 5 no pipeline has a valid checkpoint (weir run); 6 a plan differs from a savepoint's and loses nothing, 7 it would lose
+// state (weir plan).
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/savepoints"
 )
 
 // The exit codes.
@@ -54,6 +56,10 @@ func exitCode(err error) int {
 		return exitLocked
 	case errors.Is(err, agent.ErrRefused):
 		return exitRefused
+	case errors.Is(err, errPlanChanges):
+		return exitChanges
+	case errors.Is(err, savepoints.ErrDropsState):
+		return exitDrops
 	}
 	return exitFailed
 }
@@ -83,7 +89,7 @@ Start with "weir check -c weir.yaml", then "weir run -c weir.yaml"; "weir status
 	f.StringVarP(&o.output, "output", "o", "", "output format: text, json (replay: jsonl, csv)")
 	f.StringVar(&o.socket, "socket", "", "the agent's socket (default: that of the config)")
 	c.AddCommand(
-		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o),
+		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o), stateCommand(o), planCommand(o),
 		deadletterCommand(o), tapCommand(o), journalCommand(o), fsckCommand(o), schemaCommand(), versionCommand(o),
 	)
 	return c
