@@ -25,6 +25,8 @@ type stream struct {
 	known bool // want is the right answer; else it is being recorded
 	seq   uint64
 	wrong string
+
+	ignored bool // nobody asks what comes
 }
 
 func line(r *pipeline.Result) string {
@@ -38,6 +40,7 @@ func (s *stream) Emit(_ context.Context, results []pipeline.Result) error {
 		r := &results[i]
 		got := line(r)
 		switch {
+		case s.ignored:
 		case !s.known:
 			s.want = append(s.want, got)
 		case s.wrong != "":
@@ -202,12 +205,12 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 				return fmt.Sprintf("life %d, sink %s: %s", n, uid, s.wrong)
 			}
 		}
-		if got := p.Ledger().Steps; n == len(lives)-1 && !slices.Equal(got, counts) {
+		if got := p.Ledger().Steps; n == len(lives)-1 && counts != nil && !slices.Equal(got, counts) {
 			return fmt.Sprintf("steps counted %+v, want %+v", got, counts)
 		}
 	}
 	for uid, s := range all {
-		if s.seq != uint64(len(s.want)) {
+		if !s.ignored && s.seq != uint64(len(s.want)) {
 			return fmt.Sprintf("sink %s ends at %d, want %d", uid, s.seq, len(s.want))
 		}
 	}
