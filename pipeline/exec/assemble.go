@@ -73,7 +73,9 @@ func (a *assembly) fill(ti int, t *task) error {
 	spec := a.graph.Tasks[ti]
 	for _, i := range spec.Sources {
 		s := newSource(a.graph.Sources[i])
-		s.divide(t.pool, a.p.instances)
+		if t.pool != nil {
+			s.divide(t.pool.workers())
+		}
 		s.skip(a.p.options.Skip)
 		s.tell(a.p.options.Ask)
 		s.table = state.New(s.spec())
@@ -205,8 +207,10 @@ func (a *assembly) connect() (readers []chan<- envelope) {
 		if len(t.sources) > 0 {
 			ch := make(chan envelope, channelDepth)
 			readers = append(readers, ch)
-			t.inputs = append(t.inputs, ch)
+			t.inputs = append(t.inputs, nil)
 			t.imports = append(t.imports, nil)
+			t.ahead = newAhead(ch, t.fault)
+			t.ahead.divide(t.pool, t.sources)
 		}
 		for from := range ti {
 			refs := a.wanted[[2]int{from, ti}]

@@ -17,8 +17,7 @@ import (
 type decodeLane struct {
 	plan     *plan.Source
 	decoders []topicDecoder
-	out      *pipeline.Out // gives the slots
-	several  []reading     // of the batch's payloads with several records
+	*scratch // where it decodes to
 	topics   map[string]topicText
 	skips    []pipeline.Position                                     // sorted: a decoder panics at their messages, they become dead letters
 	at       *pipeline.Entry                                         // being decoded; nil: none
@@ -50,8 +49,18 @@ func refusedFor(reason, detail string, raw []byte) reading {
 	return reading{raw: raw, refused: &refusal{reason, detail}}
 }
 
-func newDecodeLane(p *plan.Source, out *pipeline.Out) *decodeLane {
-	l := &decodeLane{plan: p, out: out, topics: map[string]topicText{}, several: []reading{}} // never nil: nor is a part of it
+// scratch is what the readings of a batch refer to.
+type scratch struct {
+	out     *pipeline.Out // gives the slots
+	several []reading     // of the payloads with several records; never nil: nor is a part of it
+	lent    uint32        // the time of the cell for which it is in use
+	_       [24]byte      // no cache line with the next one
+}
+
+func newScratch(out *pipeline.Out) scratch { return scratch{out: out, several: []reading{}} }
+
+func newDecodeLane(p *plan.Source) *decodeLane {
+	l := &decodeLane{plan: p, topics: map[string]topicText{}}
 	for i := range p.Decoders {
 		d := &p.Decoders[i]
 		l.decoders = append(l.decoders, topicDecoder{plan: d, filter: d.Topic, decoder: d.New()})
@@ -59,54 +68,16 @@ func newDecodeLane(p *plan.Source, out *pipeline.Out) *decodeLane {
 	return l
 }
 
-// divide has the source decode in n lanes, unless one of its decoders goes by the order of the messages.
-func (s *source) divide(p *pool, n int) {
+// divide gives the source a lane for each of n workers, unless one of its decoders goes by the order of the messages.
+func (s *source) divide(n int) {
 	for _, d := range s.plan.Decoders {
 		if d.Ordered {
 			return
 		}
 	}
-	s.pool = p
 	for len(s.lanes) < n {
-		s.lanes = append(s.lanes, newDecodeLane(s.plan, pipeline.NewOut("", 0)))
+		s.lanes = append(s.lanes, newDecodeLane(s.plan))
 	}
-}
-
-// decodeAhead reads all entries of a batch, each lane a run of them; false when that is not worth it.
-func (s *source) decodeAhead(in *Input) (bool, error) {
-	n := len(s.lanes)
-	for _, l := range s.lanes {
-		l.begin()
-	}
-	if n == 1 || len(in.Entries) < aloneRows {
-		return false, nil
-	}
-	if cap(s.readings) < len(in.Entries) {
-		s.readings = make([]reading, len(in.Entries))
-	}
-	s.readings = s.readings[:len(in.Entries)]
-	err := s.pool.do(n, func(part int) (err error) {
-		l := s.lanes[part]
-		defer func() {
-			if r := recover(); r != nil {
-				err = s.failed(r, debug.Stack(), l)
-			}
-		}()
-		if part > 0 {
-			l.out.Reset()
-		}
-		from, to := share(len(in.Entries), part, n)
-		for i := from; i < to; i++ {
-			if e := &in.Entries[i]; e.Source == s.plan.Name && e.Kind == pipeline.EntryMessage && len(e.Payload) > 0 {
-				s.readings[i] = l.read(e)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		err = fmt.Errorf("source %s, positions %d to %d: %w", s.plan.Name, in.First, in.Last, err)
-	}
-	return true, err
 }
 
 // read decodes a message and finds its event time.
@@ -194,10 +165,28 @@ func (s *decodeLane) one(e *pipeline.Entry, raw []byte, decode func([]pipeline.V
 	return reading{slots: slots, time: at, raw: raw}
 }
 
-// begin forgets the batch before: nobody refers to its readings any more.
-func (s *decodeLane) begin() {
-	clear(s.several)
-	s.several = s.several[:0]
+// readAll decodes those of the entries that are of the lane's source. A panic of a decoder is an error that names the record.
+func (s *decodeLane) readAll(entries []pipeline.Entry, into []reading) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = s.failed(r, debug.Stack())
+		}
+	}()
+	for i := range entries {
+		if e := &entries[i]; e.Source == s.plan.Name && e.Kind == pipeline.EntryMessage && len(e.Payload) > 0 {
+			into[i] = s.read(e)
+		}
+	}
+	return nil
+}
+
+// into has the lane decode to m.
+func (s *decodeLane) into(m *scratch) { s.scratch = m }
+
+// forget makes the memory free of the batch before: nobody refers to its readings any more. The slots are the Out's.
+func (m *scratch) forget() {
+	clear(m.several)
+	m.several = m.several[:0]
 }
 
 func (s *decodeLane) decoder(name []byte) *topicDecoder {

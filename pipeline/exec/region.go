@@ -33,6 +33,8 @@ type regionFault struct {
 	tieless     bool // the gather goes by place alone
 	wrongKeeper bool // restored state is kept by other instances than those that get the rows
 	unlimited   bool // each instance counts its own keys alone
+	overtaking  bool // a barrier goes before the batches that wait to be decoded
+	unordered   bool // of those batches the second comes first
 	earlyGiven  bool // the task gives its slots to others before the sinks have read them
 	// No mistakes, but ways to test: every batch is divided however small, or worked on as near a limit.
 	eager, together bool
@@ -196,7 +198,7 @@ func (r *region) fork(rows int, f func(part int) error) error {
 	if rows < aloneRows && !r.fault.eager {
 		return alone(r.n, f)
 	}
-	return r.pool.do(r.n, f)
+	return r.pool.do(f)
 }
 
 // stage runs some steps behind one another. While nothing can meet a limit, all of them in one fork; else one by one.

@@ -13,9 +13,9 @@ import (
 // Its task's goroutine owns it. What it keeps over restarts is in one table.
 type source struct {
 	plan     *plan.Source
-	lanes    []*decodeLane // the first decodes alone when there is little to do
-	pool     *pool
-	readings []reading // of the batch's entries, when all lanes decode
+	lanes    []*decodeLane // one per worker; the first decodes alone what was not decoded ahead
+	scratch  scratch       // where it does
+	readings []reading     // of the batch's entries, when they were decoded ahead; else nil
 	out      *pipeline.Out
 	output   edge
 	clock    sourceClock
@@ -40,7 +40,8 @@ type SourceCounters struct {
 func newSource(p *plan.Source) *source {
 	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1)}
 	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1, moved: -1}
-	s.lanes = []*decodeLane{newDecodeLane(p, s.out)}
+	s.lanes, s.scratch = []*decodeLane{newDecodeLane(p)}, newScratch(s.out)
+	s.lanes[0].into(&s.scratch)
 	if p.Time != nil && len(p.Time.By) > 0 {
 		s.keys = newKeyClocks(p.Time.By, p.Time.KeysMax)
 	}
@@ -54,19 +55,17 @@ func (s *source) tell(ask func(*plan.Source, *plan.TopicDecoder, pipeline.Positi
 	}
 }
 
-// run makes the rows and marks of one batch. Decoding may be divided; event time and watermark follow the order of the entries.
+// run makes the rows and marks of one batch. Decoding may have been done ahead; event time and watermark follow the order of the entries.
 // A panic of a decoder is an error that names the record.
 func (s *source) run(in *Input) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = s.failed(r, debug.Stack(), s.lanes[0])
+			err = s.lanes[0].failed(r, debug.Stack())
 		}
 	}()
 	s.out.Reset()
-	ahead, err := s.decodeAhead(in)
-	if err != nil {
-		return err
-	}
+	s.scratch.forget()
+	s.lanes[0].into(&s.scratch)
 	marks := s.output.marks[:0]
 	if s.resumed { // steps learn the watermark of the checkpoint before the first row, in a drain (which lies After First-1) too
 		s.resumed = false
@@ -81,7 +80,7 @@ func (s *source) run(in *Input) (err error) {
 		if e.Source != s.plan.Name || e.Kind != pipeline.EntryMessage && e.Kind != pipeline.EntryStub {
 			continue
 		}
-		if m, moved := s.message(e, i, ahead); moved {
+		if m, moved := s.message(e, i); moved {
 			marks = append(marks, m)
 		}
 	}
@@ -95,10 +94,8 @@ func (s *source) run(in *Input) (err error) {
 
 // shrink lets go of what a burst has left; between batches.
 func (s *source) shrink() {
-	for _, l := range s.lanes {
-		l.out.Shrink()
-	}
-	s.output, s.readings = edge{}, nil
+	s.out.Shrink()
+	s.output = edge{}
 }
 
 // tick advances an idle source's watermark with the stamp.
@@ -124,9 +121,9 @@ func (s *source) tick(t pipeline.Tick, marks []pipeline.Mark) []pipeline.Mark {
 	return marks
 }
 
-// message turns the i-th entry into rows, dead letters or a tombstone. ahead: it was decoded already. moved: the mark goes behind it. All records of a
+// message turns the i-th entry into rows, dead letters or a tombstone. moved: the mark goes behind it. All records of a
 // message stand at its position and are judged by the watermark before it; what they do to the watermark is one mark.
-func (s *source) message(e *pipeline.Entry, i int, ahead bool) (mark pipeline.Mark, moved bool) {
+func (s *source) message(e *pipeline.Entry, i int) (mark pipeline.Mark, moved bool) {
 	s.counts.Received++
 	s.out.At = pipeline.At{Pos: e.Pos, Phase: pipeline.During}
 	if e.Kind == pipeline.EntryStub {
@@ -139,7 +136,7 @@ func (s *source) message(e *pipeline.Entry, i int, ahead bool) (mark pipeline.Ma
 		return mark, false
 	}
 	var r reading
-	if ahead {
+	if s.readings != nil {
 		r = s.readings[i]
 	} else {
 		r = s.lanes[0].read(e)
