@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/weirstream/weir/pipeline"
@@ -69,6 +70,7 @@ func (a *ahead) divide(p *pool, all []*source) {
 		for i := range c.scratch {
 			c.scratch[i] = make([]scratch, p.workers())
 			for w := range c.scratch[i] {
+				runtime.KeepAlive(separate())
 				c.scratch[i][w] = newScratch(pipeline.NewOut("", 0))
 			}
 		}
@@ -82,6 +84,9 @@ func (a *ahead) divide(p *pool, all []*source) {
 
 // next gives the next batch or barrier; false: the journal has ended. It takes along what waits in the channel, up to what may be decoded ahead.
 func (a *ahead) next(ctx context.Context) (envelope, bool, error) {
+	if a.pool != nil && len(a.in) == 0 && len(a.queue) <= aheadMax {
+		runtime.Gosched() // the workers leave no core to the reader but by their leave
+	}
 	for !a.ended && len(a.queue) <= aheadMax {
 		if len(a.queue) == 0 {
 			select {
@@ -258,6 +263,7 @@ func (a *ahead) each(f func(m *scratch)) {
 	for _, c := range a.cells {
 		for i := range c.scratch {
 			for w := range c.scratch[i] {
+				runtime.KeepAlive(separate())
 				f(&c.scratch[i][w])
 			}
 		}
@@ -272,5 +278,5 @@ func (a *ahead) shrink() {
 	for _, c := range a.cells {
 		c.readings, c.failed, c.in = nil, nil, nil
 	}
-	a.each(func(m *scratch) { m.out.Shrink(); m.several = []reading{} })
+	a.each(func(m *scratch) { m.out.Shrink(); m.parts, m.odds = []part{}, nil })
 }

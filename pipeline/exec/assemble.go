@@ -157,6 +157,7 @@ func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 	for n, ref := range spec.Inputs {
 		r.inputs[n] = a.edge(ti, ref)
 	}
+	a.findGroups(ti, t, r, spec)
 	groups := map[int]*group{}
 	for level, i := range spec.Steps {
 		of := a.graph.Steps[i]
@@ -174,6 +175,21 @@ func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 	}
 	t.units = append(t.units, r)
 	return nil
+}
+
+// findGroups has the decoders of a source find the groups of the keys for the region behind it: for the first, when several read it.
+func (a *assembly) findGroups(ti int, t *task, r *region, spec *plan.Region) {
+	if len(spec.Inputs) != 1 || spec.Inputs[0].Step >= 0 || a.sources[spec.Inputs[0].Source].task != ti {
+		return
+	}
+	for n, i := range a.graph.Tasks[ti].Sources {
+		if s := t.sources[n]; i == spec.Inputs[0].Source && s.lanes[0].key == nil {
+			r.source = s
+			for _, l := range s.lanes {
+				l.key = spec.Key[0]
+			}
+		}
+	}
 }
 
 // edge gives the address of an edge as task ti sees it: the producer's own, or a local copy when it crosses.

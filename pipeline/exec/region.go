@@ -16,6 +16,7 @@ type region struct {
 	pool   *pool
 	inputs []*edge
 	keys   [][]int // per input: slots of the key
+	source *source // the only input, whose decoders find the groups of this region's key; nil: none does
 	merge  *merger // nil with one input
 	heads  []int
 	entry  entry
@@ -137,6 +138,9 @@ func (r *region) open() error {
 		e.owners = make([]uint8, max(len(e.rows), 2*cap(e.owners)))
 	}
 	e.owners = e.owners[:len(e.rows)]
+	if r.dealt() {
+		return nil
+	}
 	err := r.fork(len(e.rows), func(part int) error {
 		from, to := share(len(e.rows), part, r.n)
 		return r.own(&r.lanes[part], from, to)
@@ -147,10 +151,33 @@ func (r *region) open() error {
 			e.owned[n] += int(rows)
 		}
 	}
-	for i := range r.lanes {
-		r.lanes[i].rows.Add(uint64(e.owned[i]))
-	}
+	r.count()
 	return err
+}
+
+func (r *region) count() {
+	for i := range r.lanes {
+		r.lanes[i].rows.Add(uint64(r.entry.owned[i]))
+	}
+}
+
+// dealt finds the owners by the groups that the decoders found, if they did.
+func (r *region) dealt() bool {
+	groups, e := r.inputs[0].groups, &r.entry
+	if r.source == nil || groups == nil {
+		return false
+	}
+	clear(e.owned)
+	for i, g := range groups {
+		if g == keyless {
+			return false
+		}
+		owner := uint8(pipeline.GroupOwner(int(g), r.n))
+		e.owners[i] = owner
+		e.owned[owner]++
+	}
+	r.count()
+	return true
 }
 
 // share is the part-th of n about equal parts of a list.

@@ -17,6 +17,7 @@ type source struct {
 	scratch  scratch       // where it does
 	readings []reading     // of the batch's entries, when they were decoded ahead; else nil
 	out      *pipeline.Out
+	groups   []uint8 // of the rows' keys, beside readings
 	output   edge
 	clock    sourceClock
 	keys     *keyClocks // nil without watermark_by
@@ -64,6 +65,7 @@ func (s *source) run(in *Input) (err error) {
 		}
 	}()
 	s.out.Reset()
+	s.groups = s.groups[:0]
 	s.scratch.forget()
 	s.lanes[0].into(&s.scratch)
 	marks := s.output.marks[:0]
@@ -89,13 +91,16 @@ func (s *source) run(in *Input) (err error) {
 		marks = append(marks, pipeline.Mark{Pos: in.Last, Phase: pipeline.After, Watermark: pipeline.MaxWatermark})
 	}
 	s.output = edge{rows: s.out.Ports[0], marks: marks}
+	if s.readings != nil && s.lanes[0].key != nil {
+		s.output.groups = s.groups
+	}
 	return nil
 }
 
 // shrink lets go of what a burst has left; between batches.
 func (s *source) shrink() {
 	s.out.Shrink()
-	s.output = edge{}
+	s.output, s.groups = edge{}, nil
 }
 
 // tick advances an idle source's watermark with the stamp.
@@ -141,43 +146,49 @@ func (s *source) message(e *pipeline.Entry, i int) (mark pipeline.Mark, moved bo
 	} else {
 		r = s.lanes[0].read(e)
 	}
-	if r.records == nil {
-		moved = s.record(e, &r)
+	if r.odd == nil {
+		moved = s.record(e, &r, e.Payload)
 	} else {
-		moved = s.records(e, r.records)
+		moved = s.unusual(e, r.odd)
 	}
 	return s.clock.mark(e.Pos), moved
 }
 
-// records emits what a payload of several holds.
-func (s *source) records(e *pipeline.Entry, all []reading) (moved bool) {
-	if len(all) == 0 {
+// unusual refuses a message, or emits what a payload of several records holds.
+func (s *source) unusual(e *pipeline.Entry, o *odd) (moved bool) {
+	switch {
+	case o.reason != "":
+		s.refuse(o.reason, o.detail, e.Topic, e.Payload)
+		return false
+	case len(o.parts) == 0:
 		s.counts.Tombstones++
 		return false
 	}
-	s.counts.Split += uint64(len(all) - 1)
-	for i := range all {
-		if s.record(e, &all[i]) {
+	s.counts.Split += uint64(len(o.parts) - 1)
+	for i := range o.parts {
+		p := &o.parts[i]
+		if p.odd != nil {
+			s.refuse(p.odd.reason, p.odd.detail, e.Topic, p.raw)
+		} else if s.record(e, &p.reading, p.raw) {
 			moved = true
 		}
 	}
 	return moved
 }
 
-// record emits a row, or refuses it; it tells whether the watermark moved.
-func (s *source) record(e *pipeline.Entry, r *reading) (moved bool) {
-	if r.refused != nil {
-		s.refuse(r.refused.reason, r.refused.detail, e.Topic, r.raw)
-		return false
-	}
+// record emits a row, or refuses it; it tells whether the watermark moved. raw is what a dead letter keeps.
+func (s *source) record(e *pipeline.Entry, r *reading, raw []byte) (moved bool) {
 	if s.keys != nil {
 		if refusal := s.keys.record(r.slots, r.time, e.Stamp.Elapsed); refusal != "" {
-			s.refuse("max_keys", refusal, e.Topic, r.raw)
+			s.refuse("max_keys", refusal, e.Topic, raw)
 			return false
 		}
 	}
 	s.counts.Rows++
 	s.out.Emit(0, r.time, r.slots)
+	if s.readings != nil {
+		s.groups = append(s.groups, r.group)
+	}
 	return s.clock.record(s.plan.Time, e.Stamp.Elapsed, r.time, s.keys)
 }
 
