@@ -87,6 +87,14 @@ func (r *region) add(g *group, before *group, port int) {
 			s.feed.inner = &before.instances[i].outputs[port]
 		}
 	}
+	if len(r.groups) == 0 && r.pool != nil && r.pool.workers() > 1 {
+		for _, s := range g.instances {
+			s.feed.far = true
+			if r.merge == nil {
+				s.feed.key = r.keys[0]
+			}
+		}
+	}
 	r.groups = append(r.groups, g)
 	if n := len(r.stages); n > 0 && (len(g.limits) == 0 || g.bounded) {
 		r.stages[n-1] = append(r.stages[n-1], g)

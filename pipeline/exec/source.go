@@ -17,7 +17,7 @@ type source struct {
 	scratch  scratch       // where it does
 	readings []reading     // of the batch's entries, when they were decoded ahead; else nil
 	out      *pipeline.Out
-	groups   []uint8 // of the rows' keys, beside readings
+	groups   []uint8 // of the rows' keys, when the lanes find them
 	output   edge
 	clock    sourceClock
 	keys     *keyClocks // nil without watermark_by
@@ -91,7 +91,7 @@ func (s *source) run(in *Input) (err error) {
 		marks = append(marks, pipeline.Mark{Pos: in.Last, Phase: pipeline.After, Watermark: pipeline.MaxWatermark})
 	}
 	s.output = edge{rows: s.out.Ports[0], marks: marks}
-	if s.readings != nil && s.lanes[0].key != nil {
+	if s.lanes[0].key != nil {
 		s.output.groups = s.groups
 	}
 	return nil
@@ -186,7 +186,7 @@ func (s *source) record(e *pipeline.Entry, r *reading, raw []byte) (moved bool) 
 	}
 	s.counts.Rows++
 	s.out.Emit(0, r.time, r.slots)
-	if s.readings != nil {
+	if s.lanes[0].key != nil {
 		s.groups = append(s.groups, r.group)
 	}
 	return s.clock.record(s.plan.Time, e.Stamp.Elapsed, r.time, s.keys)
