@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
@@ -36,7 +37,7 @@ func (p *Pipeline) assemble() ([]chan<- envelope, error) {
 	for ti := range g.Tasks {
 		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver, slabs: p.options.Slabs, fault: p.options.fault}
 		if p.instances > 1 {
-			t.pool = newPool(p.instances)
+			t.pool = newPool(p.instances, p.options.fault.cores(runtime.GOMAXPROCS(0)))
 		}
 		p.tasks = append(p.tasks, t)
 		a.imported = append(a.imported, map[plan.Ref]*edge{})
@@ -221,7 +222,7 @@ func (a *assembly) connect() (readers []chan<- envelope) {
 	tasks := a.p.tasks
 	for ti, t := range tasks {
 		if len(t.sources) > 0 {
-			ch := make(chan envelope, channelDepth)
+			ch := make(chan envelope, readerDepth)
 			readers = append(readers, ch)
 			t.inputs = append(t.inputs, nil)
 			t.imports = append(t.imports, nil)

@@ -60,6 +60,8 @@ const (
 	// channelDepth is how many batches wait between two tasks: one to work on, one to have ready. More only adds memory and
 	// the time that a barrier takes.
 	channelDepth = 2
+	// readerDepth is how many blocks wait between the reader and a task: one, since the task takes what it can work on ahead.
+	readerDepth = 1
 )
 
 // Pipeline is one running plan. New restores it, Run runs it once.

@@ -42,8 +42,8 @@ type sleeper struct {
 const spins = 60
 
 // newPool is for forks of n parts, by as many workers as there are cores for them at most: more would only take turns.
-func newPool(n int) *pool {
-	p := &pool{parts: n, claimed: make([]paddedUint64, n), failed: make([]error, n), sleepers: make([]sleeper, min(n, runtime.GOMAXPROCS(0)))}
+func newPool(n, cores int) *pool {
+	p := &pool{parts: n, claimed: make([]paddedUint64, n), failed: make([]error, n), sleepers: make([]sleeper, min(n, cores))}
 	for i := range p.sleepers {
 		p.sleepers[i].wake = make(chan struct{}, 1)
 	}

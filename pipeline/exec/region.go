@@ -41,6 +41,14 @@ type regionFault struct {
 	eager, together bool
 }
 
+// cores is how many there are for a pool: a test that divides all it can has helpers on a machine of one core as well.
+func (f regionFault) cores(n int) int {
+	if f.eager {
+		return max(n, 3)
+	}
+	return n
+}
+
 // lane is what one helper needs to find the owners of rows.
 type lane struct {
 	key   []byte
