@@ -82,12 +82,20 @@ func (a *ahead) divide(p *pool, all []*source) {
 	p.filler = a.piece
 }
 
+// most is how many batches may wait in the queue before next takes more of them. Without helpers none: what waits only grows cold.
+func (a *ahead) most() int {
+	if a.pool == nil {
+		return 0
+	}
+	return aheadMax + 1
+}
+
 // next gives the next batch or barrier; false: the journal has ended. It takes along what waits in the channel, up to what may be decoded ahead.
 func (a *ahead) next(ctx context.Context) (envelope, bool, error) {
-	if a.pool != nil && len(a.in) == 0 && len(a.queue) <= aheadMax {
+	if a.pool != nil && len(a.in) == 0 && len(a.queue) < a.most() {
 		runtime.Gosched() // the workers leave no core to the reader but by their leave
 	}
-	for !a.ended && len(a.queue) <= aheadMax {
+	for !a.ended && len(a.queue) < max(1, a.most()) {
 		if len(a.queue) == 0 {
 			select {
 			case e, open := <-a.in:

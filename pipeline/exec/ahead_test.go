@@ -198,9 +198,9 @@ func TestWhatIsAheadIsBounded(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- p.Run(ctx) }()
 				synctest.Wait()
-				// Batches: one in work, aheadMax + 1 in the queue. Blocks: the rest of one in the queue, one in the channel, one that the reader holds, one that
+				// Batches: one in work, aheadMax + 1 in the queue. Blocks: the rest of one in the queue, two in the channel, one that the reader holds, one that
 				// waits for the reader, one that fetch holds.
-				if most := int64((aheadMax+2)*rows + 5*source.block); source.taken.Load() > most {
+				if most := int64((aheadMax+2)*rows + 6*source.block); source.taken.Load() > most {
 					t.Errorf("n %d, batches of %d: %d records were taken, want %d at most", n, rows, source.taken.Load(), most)
 				}
 				stop()

@@ -222,7 +222,7 @@ func (a *assembly) connect() (readers []chan<- envelope) {
 	tasks := a.p.tasks
 	for ti, t := range tasks {
 		if len(t.sources) > 0 {
-			ch := make(chan envelope, readerDepth)
+			ch := make(chan envelope, channelDepth)
 			readers = append(readers, ch)
 			t.inputs = append(t.inputs, nil)
 			t.imports = append(t.imports, nil)

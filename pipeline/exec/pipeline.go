@@ -57,11 +57,9 @@ const (
 	// batchShare and batchMax: with many instances a batch has so many rows for each, since a fork costs the same however much there is to do; but no
 	// more than batchMax, which still lie in a core's cache when another reads them.
 	batchShare, batchMax = 256, 4096
-	// channelDepth is how many batches wait between two tasks: one to work on, one to have ready. More only adds memory and
+	// channelDepth is how many batches wait between two tasks, or blocks between the reader and one: one to work on, one to have ready. More only adds memory and
 	// the time that a barrier takes.
 	channelDepth = 2
-	// readerDepth is how many blocks wait between the reader and a task: one, since the task takes what it can work on ahead.
-	readerDepth = 1
 )
 
 // Pipeline is one running plan. New restores it, Run runs it once.
