@@ -137,4 +137,7 @@ const KeyGroups = 128
 func KeyGroup(key []byte) int { return int(xxhash.Sum64(key) % KeyGroups) }
 
 // KeyOwner is which of n instances (1 to KeyGroups) owns a key: each owns a run of groups.
-func KeyOwner(key []byte, n int) int { return KeyGroup(key) * n / KeyGroups }
+func KeyOwner(key []byte, n int) int { return GroupOwner(KeyGroup(key), n) }
+
+// GroupOwner is which of n instances owns a group.
+func GroupOwner(group, n int) int { return group * n / KeyGroups }

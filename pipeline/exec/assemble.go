@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
@@ -36,7 +37,7 @@ func (p *Pipeline) assemble() ([]chan<- envelope, error) {
 	for ti := range g.Tasks {
 		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver, slabs: p.options.Slabs, fault: p.options.fault}
 		if p.instances > 1 {
-			t.pool = newPool(p.instances)
+			t.pool = newPool(p.instances, p.options.fault.cores(runtime.GOMAXPROCS(0)))
 		}
 		p.tasks = append(p.tasks, t)
 		a.imported = append(a.imported, map[plan.Ref]*edge{})
@@ -73,7 +74,9 @@ func (a *assembly) fill(ti int, t *task) error {
 	spec := a.graph.Tasks[ti]
 	for _, i := range spec.Sources {
 		s := newSource(a.graph.Sources[i])
-		s.divide(t.pool, a.p.instances)
+		if t.pool != nil {
+			s.divide(t.pool.workers())
+		}
 		s.skip(a.p.options.Skip)
 		s.tell(a.p.options.Ask)
 		s.table = state.New(s.spec())
@@ -155,6 +158,7 @@ func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 	for n, ref := range spec.Inputs {
 		r.inputs[n] = a.edge(ti, ref)
 	}
+	a.findGroups(ti, t, r, spec)
 	groups := map[int]*group{}
 	for level, i := range spec.Steps {
 		of := a.graph.Steps[i]
@@ -172,6 +176,21 @@ func (a *assembly) region(ti int, t *task, spec *plan.Region) error {
 	}
 	t.units = append(t.units, r)
 	return nil
+}
+
+// findGroups has the decoders of a source find the groups of the keys for the region behind it: for the first, when several read it.
+func (a *assembly) findGroups(ti int, t *task, r *region, spec *plan.Region) {
+	if len(spec.Inputs) != 1 || spec.Inputs[0].Step >= 0 || a.sources[spec.Inputs[0].Source].task != ti {
+		return
+	}
+	for n, i := range a.graph.Tasks[ti].Sources {
+		if s := t.sources[n]; i == spec.Inputs[0].Source && s.lanes[0].key == nil {
+			r.source = s
+			for _, l := range s.lanes {
+				l.key = spec.Key[0]
+			}
+		}
+	}
 }
 
 // edge gives the address of an edge as task ti sees it: the producer's own, or a local copy when it crosses.
@@ -205,8 +224,10 @@ func (a *assembly) connect() (readers []chan<- envelope) {
 		if len(t.sources) > 0 {
 			ch := make(chan envelope, channelDepth)
 			readers = append(readers, ch)
-			t.inputs = append(t.inputs, ch)
+			t.inputs = append(t.inputs, nil)
 			t.imports = append(t.imports, nil)
+			t.ahead = newAhead(ch, t.fault)
+			t.ahead.divide(t.pool, t.sources)
 		}
 		for from := range ti {
 			refs := a.wanted[[2]int{from, ti}]

@@ -21,8 +21,10 @@ type Input struct {
 
 // envelope is what travels between tasks: a batch or a barrier, never both.
 type envelope struct {
-	input   *Input // from the reader; downstream tasks get it too, for number and ticks
-	edges   []edge // from an upstream task: one per crossing edge, in the order of the plan
+	inputs  []*Input // from the reader: batches behind one another, which ahead takes apart
+	input   *Input   // one of them; downstream tasks get it too, for number and ticks
+	cell    *cell    // where it is decoded ahead; nil: it is not
+	edges   []edge   // from an upstream task: one per crossing edge, in the order of the plan
 	dead    []pipeline.DeadRow
 	barrier *pipeline.Barrier
 }
@@ -105,7 +107,7 @@ func (r *reader) end(ctx context.Context, failed chan error) error {
 		return err
 	}
 	r.number++
-	if err := r.send(ctx, envelope{input: &Input{Number: r.number, First: r.position + 1, Last: r.position, Drain: true}}); err != nil {
+	if err := r.send(ctx, envelope{inputs: []*Input{{Number: r.number, First: r.position + 1, Last: r.position, Drain: true}}}); err != nil {
 		return err
 	}
 	for _, out := range r.outputs {
@@ -136,7 +138,7 @@ func (r *reader) fetch(ctx context.Context, blocks chan<- *pipeline.Block, faile
 func (r *reader) serve(ctx context.Context, req request) error {
 	e := envelope{barrier: &pipeline.Barrier{ID: req.barrier, Position: r.position}}
 	if req.drain {
-		e = envelope{input: &Input{Number: r.number + 1, First: r.position + 1, Last: r.position, Drain: true}}
+		e = envelope{inputs: []*Input{{Number: r.number + 1, First: r.position + 1, Last: r.position, Drain: true}}}
 	}
 	select {
 	case r.outputs[0] <- e:
@@ -155,8 +157,10 @@ func (r *reader) serve(ctx context.Context, req request) error {
 	return err
 }
 
-// cut sends a block as batches of at most rowsMax entries.
+// cut sends a block as batches of at most rowsMax entries: all of them at once, since a task that gets them one by one wakes the reader and is woken
+// by it for each.
 func (r *reader) cut(ctx context.Context, b *pipeline.Block) error {
+	var all []*Input
 	for rest := b.Entries; len(rest) > 0; {
 		n := min(len(rest), r.rowsMax)
 		in := &Input{First: rest[0].Pos, Last: rest[n-1].Pos, Entries: rest[:n], Ticks: cutTicks(rest[:n], nil)}
@@ -164,9 +168,15 @@ func (r *reader) cut(ctx context.Context, b *pipeline.Block) error {
 		r.number++
 		in.Number = r.number
 		r.position = in.Last
-		if err := r.send(ctx, envelope{input: in}); err != nil {
-			return err
-		}
+		all = append(all, in)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if err := r.send(ctx, envelope{inputs: all}); err != nil {
+		return err
+	}
+	for _, in := range all {
 		r.seen(in)
 	}
 	return nil

@@ -18,10 +18,13 @@ type entry struct {
 // feed is where an instance of a step takes its rows from: its own among those of the region's entry, or what the step before it in the
 // same instance made.
 type feed struct {
-	entry *entry
-	me    uint8
-	inner *edge // instead of entry
-	next  int
+	entry  *entry
+	me     uint8
+	inner  *edge // instead of entry
+	next   int
+	key    []int  // slots of the key, with one input
+	far    bool   // it is the first of its instance that looks at the rows, which may come from another core
+	warmed uint64 // see warmSlots
 }
 
 // start goes back to the first row of a batch.
@@ -84,14 +87,15 @@ type instance struct {
 	feed   feed
 	ticks  []pipeline.Tick
 	ti, mi int
-	_      [64]byte // no cache line with the next one: feed is written for each row
+	due    pipeline.Position // of the next of ticks and marks, while run walks
+	_      [64]byte          // no cache line with the next one: feed is written for each row
 }
 
 // begin takes the locks and goes to the start of the batch; end or unlock comes later.
 func (s *instance) begin(ticks []pipeline.Tick) {
 	s.lock()
 	s.out.Reset()
-	s.ticks, s.ti, s.mi = ticks, 0, 0
+	s.ticks, s.ti, s.mi, s.due = ticks, 0, 0, 0
 	s.feed.start()
 }
 
@@ -131,10 +135,68 @@ func (s *instance) run(ticks []pipeline.Tick) (err error) {
 	}()
 	s.begin(ticks)
 	defer s.unlock()
-	for s.feed.more() {
-		s.advanceTo(s.feed.rows()[s.feed.next].At)
-		s.work()
+	if inner := s.feed.inner; inner == nil {
+		s.walkOwned()
+	} else {
+		s.walkInner(inner)
 	}
 	s.end()
 	return nil
+}
+
+// walkOwned works through the instance's rows of the entry.
+func (s *instance) walkOwned() {
+	rows, from, me := s.feed.entry.rows, s.feed.entry.from, s.feed.me
+	owners := s.feed.entry.owners
+	for i, owner := range owners {
+		if i%warmRows == 0 && s.feed.far {
+			end := min(i+warmRows, len(rows))
+			s.feed.warmed += warmSlots(rows[i:end], owners[i:end], me, s.feed.key)
+		}
+		if owner != me {
+			continue
+		}
+		in := 0
+		if from != nil {
+			in = int(from[i])
+		}
+		s.handle(in, &rows[i], pipeline.InputTie(i))
+	}
+}
+
+// walkInner works through what the step before made.
+func (s *instance) walkInner(inner *edge) {
+	ties := inner.ties[:len(inner.rows)]
+	for i := range inner.rows {
+		s.handle(0, &inner.rows[i], ties[i])
+	}
+}
+
+func (s *instance) handle(in int, r *pipeline.Row, tie pipeline.Tie) {
+	if !s.timeless && (r.Pos >= s.due || r.Phase == pipeline.Before) {
+		s.advanceTo(r.At)
+		s.due = s.nextDue()
+	}
+	s.out.At = r.At
+	s.out.Cause(tie)
+	s.out.Counters.In++
+	if len(s.skips) > 0 {
+		s.step.process(in, r)
+		return
+	}
+	s.row = r
+	s.op.Process(in, r, s.out)
+	s.row = nil
+}
+
+// nextDue is the position before which time does nothing: that of the next tick or mark.
+func (s *instance) nextDue() pipeline.Position {
+	due := ^pipeline.Position(0)
+	if s.ti < len(s.ticks) {
+		due = s.ticks[s.ti].Pos
+	}
+	if marks := s.feed.marks(); s.mi < len(marks) {
+		due = min(due, marks[s.mi].Pos)
+	}
+	return due
 }

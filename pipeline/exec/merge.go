@@ -7,6 +7,8 @@ type edge struct {
 	rows  []pipeline.Row
 	marks []pipeline.Mark
 	ties  []pipeline.Tie // of the rows, between two steps of a keyed region; else nil
+	// groups are those of the rows' keys, when the decoders have found them for the region that reads the edge; else nil. Behind a source only.
+	groups []uint8
 }
 
 // mergeInput is the state that a merge keeps per input between batches.

@@ -54,10 +54,10 @@ type Options struct {
 const (
 	// BatchRowsDefault keeps a batch's rows within the second-level cache of a Cortex-A53.
 	BatchRowsDefault = 512
-	// batchInstances: a batch has BatchRowsDefault rows for each instance, for so many of them. A fork costs the same however much
-	// there is to do.
-	batchInstances = 8
-	// channelDepth is how many batches wait between two tasks: one to work on, one to have ready. More only adds memory and
+	// batchShare and batchMax: with many instances a batch has so many rows for each, since a fork costs the same however much there is to do; but no
+	// more than batchMax, which still lie in a core's cache when another reads them.
+	batchShare, batchMax = 256, 4096
+	// channelDepth is how many batches wait between two tasks, or blocks between the reader and one: one to work on, one to have ready. More only adds memory and
 	// the time that a barrier takes.
 	channelDepth = 2
 )
@@ -108,7 +108,9 @@ func New(o Options) (*Pipeline, error) {
 }
 
 // BatchRows is the default of Options.BatchRows for a graph.
-func BatchRows(g *plan.Graph) int { return BatchRowsDefault * min(instances(g), batchInstances) }
+func BatchRows(g *plan.Graph) int {
+	return min(max(BatchRowsDefault, batchShare*instances(g)), batchMax)
+}
 
 // instances resolves the parallelism of a graph on this machine.
 func instances(g *plan.Graph) int {

@@ -85,12 +85,12 @@ func (s *source) skip(all []Poison) {
 	}
 }
 
-// failed makes the error of a panic while a lane worked.
-func (s *source) failed(cause any, stack []byte, l *decodeLane) error {
+// failed makes the error of a panic while the lane worked.
+func (l *decodeLane) failed(cause any, stack []byte) error {
 	if l.at == nil {
-		return fmt.Errorf("source %s: panic: %v\n%s", s.plan.Name, cause, stack)
+		return fmt.Errorf("source %s: panic: %v\n%s", l.plan.Name, cause, stack)
 	}
 	at := l.at.Pos
 	l.at = nil
-	return &PoisonError{Poison: Poison{Step: sourceUID(s.plan.Name), Position: at}, Cause: cause, Stack: stack}
+	return &PoisonError{Poison: Poison{Step: sourceUID(l.plan.Name), Position: at}, Cause: cause, Stack: stack}
 }

@@ -16,6 +16,7 @@ type region struct {
 	pool   *pool
 	inputs []*edge
 	keys   [][]int // per input: slots of the key
+	source *source // the only input, whose decoders find the groups of this region's key; nil: none does
 	merge  *merger // nil with one input
 	heads  []int
 	entry  entry
@@ -33,9 +34,19 @@ type regionFault struct {
 	tieless     bool // the gather goes by place alone
 	wrongKeeper bool // restored state is kept by other instances than those that get the rows
 	unlimited   bool // each instance counts its own keys alone
+	overtaking  bool // a barrier goes before the batches that wait to be decoded
+	unordered   bool // of those batches the second comes first
 	earlyGiven  bool // the task gives its slots to others before the sinks have read them
 	// No mistakes, but ways to test: every batch is divided however small, or worked on as near a limit.
 	eager, together bool
+}
+
+// cores is how many there are for a pool: a test that divides all it can has helpers on a machine of one core as well.
+func (f regionFault) cores(n int) int {
+	if f.eager {
+		return max(n, 3)
+	}
+	return n
 }
 
 // lane is what one helper needs to find the owners of rows.
@@ -82,6 +93,14 @@ func (r *region) add(g *group, before *group, port int) {
 		s.feed.entry = &r.entry
 		if before != nil {
 			s.feed.inner = &before.instances[i].outputs[port]
+		}
+	}
+	if len(r.groups) == 0 && r.pool != nil && r.pool.workers() > 1 {
+		for _, s := range g.instances {
+			s.feed.far = true
+			if r.merge == nil {
+				s.feed.key = r.keys[0]
+			}
 		}
 	}
 	r.groups = append(r.groups, g)
@@ -135,6 +154,9 @@ func (r *region) open() error {
 		e.owners = make([]uint8, max(len(e.rows), 2*cap(e.owners)))
 	}
 	e.owners = e.owners[:len(e.rows)]
+	if r.dealt() {
+		return nil
+	}
 	err := r.fork(len(e.rows), func(part int) error {
 		from, to := share(len(e.rows), part, r.n)
 		return r.own(&r.lanes[part], from, to)
@@ -145,10 +167,33 @@ func (r *region) open() error {
 			e.owned[n] += int(rows)
 		}
 	}
-	for i := range r.lanes {
-		r.lanes[i].rows.Add(uint64(e.owned[i]))
-	}
+	r.count()
 	return err
+}
+
+func (r *region) count() {
+	for i := range r.lanes {
+		r.lanes[i].rows.Add(uint64(r.entry.owned[i]))
+	}
+}
+
+// dealt finds the owners by the groups that the decoders found, if they did.
+func (r *region) dealt() bool {
+	groups, e := r.inputs[0].groups, &r.entry
+	if r.source == nil || groups == nil {
+		return false
+	}
+	clear(e.owned)
+	for i, g := range groups {
+		if g == keyless {
+			return false
+		}
+		owner := uint8(pipeline.GroupOwner(int(g), r.n))
+		e.owners[i] = owner
+		e.owned[owner]++
+	}
+	r.count()
+	return true
 }
 
 // share is the part-th of n about equal parts of a list.
@@ -196,7 +241,7 @@ func (r *region) fork(rows int, f func(part int) error) error {
 	if rows < aloneRows && !r.fault.eager {
 		return alone(r.n, f)
 	}
-	return r.pool.do(r.n, f)
+	return r.pool.do(f)
 }
 
 // stage runs some steps behind one another. While nothing can meet a limit, all of them in one fork; else one by one.

@@ -108,7 +108,7 @@ func (s *sink) encode(rows []pipeline.Row) error {
 		s.lanes[0].encode(s, rows, s.encoded)
 		return nil
 	}
-	return s.pool.do(len(s.lanes), func(part int) error {
+	return s.pool.do(func(part int) error {
 		from, to := share(len(rows), part, len(s.lanes))
 		s.lanes[part].encode(s, rows[from:to], s.encoded[from:to])
 		return nil

@@ -13,10 +13,11 @@ import (
 // Its task's goroutine owns it. What it keeps over restarts is in one table.
 type source struct {
 	plan     *plan.Source
-	lanes    []*decodeLane // the first decodes alone when there is little to do
-	pool     *pool
-	readings []reading // of the batch's entries, when all lanes decode
+	lanes    []*decodeLane // one per worker; the first decodes alone what was not decoded ahead
+	scratch  scratch       // where it does
+	readings []reading     // of the batch's entries, when they were decoded ahead; else nil
 	out      *pipeline.Out
+	groups   []uint8 // of the rows' keys, when the lanes find them
 	output   edge
 	clock    sourceClock
 	keys     *keyClocks // nil without watermark_by
@@ -40,7 +41,8 @@ type SourceCounters struct {
 func newSource(p *plan.Source) *source {
 	s := &source{plan: p, out: pipeline.NewOut("$source/"+p.Name, 1)}
 	s.clock = sourceClock{timeMax: pipeline.MinWatermark, watermark: pipeline.MinWatermark, lastElapsed: -1, moved: -1}
-	s.lanes = []*decodeLane{newDecodeLane(p, s.out)}
+	s.lanes, s.scratch = []*decodeLane{newDecodeLane(p)}, newScratch(s.out)
+	s.lanes[0].into(&s.scratch)
 	if p.Time != nil && len(p.Time.By) > 0 {
 		s.keys = newKeyClocks(p.Time.By, p.Time.KeysMax)
 	}
@@ -54,19 +56,18 @@ func (s *source) tell(ask func(*plan.Source, *plan.TopicDecoder, pipeline.Positi
 	}
 }
 
-// run makes the rows and marks of one batch. Decoding may be divided; event time and watermark follow the order of the entries.
+// run makes the rows and marks of one batch. Decoding may have been done ahead; event time and watermark follow the order of the entries.
 // A panic of a decoder is an error that names the record.
 func (s *source) run(in *Input) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = s.failed(r, debug.Stack(), s.lanes[0])
+			err = s.lanes[0].failed(r, debug.Stack())
 		}
 	}()
 	s.out.Reset()
-	ahead, err := s.decodeAhead(in)
-	if err != nil {
-		return err
-	}
+	s.groups = s.groups[:0]
+	s.scratch.forget()
+	s.lanes[0].into(&s.scratch)
 	marks := s.output.marks[:0]
 	if s.resumed { // steps learn the watermark of the checkpoint before the first row, in a drain (which lies After First-1) too
 		s.resumed = false
@@ -81,7 +82,7 @@ func (s *source) run(in *Input) (err error) {
 		if e.Source != s.plan.Name || e.Kind != pipeline.EntryMessage && e.Kind != pipeline.EntryStub {
 			continue
 		}
-		if m, moved := s.message(e, i, ahead); moved {
+		if m, moved := s.message(e, i); moved {
 			marks = append(marks, m)
 		}
 	}
@@ -90,15 +91,16 @@ func (s *source) run(in *Input) (err error) {
 		marks = append(marks, pipeline.Mark{Pos: in.Last, Phase: pipeline.After, Watermark: pipeline.MaxWatermark})
 	}
 	s.output = edge{rows: s.out.Ports[0], marks: marks}
+	if s.lanes[0].key != nil {
+		s.output.groups = s.groups
+	}
 	return nil
 }
 
 // shrink lets go of what a burst has left; between batches.
 func (s *source) shrink() {
-	for _, l := range s.lanes {
-		l.out.Shrink()
-	}
-	s.output, s.readings = edge{}, nil
+	s.out.Shrink()
+	s.output, s.groups = edge{}, nil
 }
 
 // tick advances an idle source's watermark with the stamp.
@@ -124,9 +126,9 @@ func (s *source) tick(t pipeline.Tick, marks []pipeline.Mark) []pipeline.Mark {
 	return marks
 }
 
-// message turns the i-th entry into rows, dead letters or a tombstone. ahead: it was decoded already. moved: the mark goes behind it. All records of a
+// message turns the i-th entry into rows, dead letters or a tombstone. moved: the mark goes behind it. All records of a
 // message stand at its position and are judged by the watermark before it; what they do to the watermark is one mark.
-func (s *source) message(e *pipeline.Entry, i int, ahead bool) (mark pipeline.Mark, moved bool) {
+func (s *source) message(e *pipeline.Entry, i int) (mark pipeline.Mark, moved bool) {
 	s.counts.Received++
 	s.out.At = pipeline.At{Pos: e.Pos, Phase: pipeline.During}
 	if e.Kind == pipeline.EntryStub {
@@ -139,48 +141,54 @@ func (s *source) message(e *pipeline.Entry, i int, ahead bool) (mark pipeline.Ma
 		return mark, false
 	}
 	var r reading
-	if ahead {
+	if s.readings != nil {
 		r = s.readings[i]
 	} else {
 		r = s.lanes[0].read(e)
 	}
-	if r.records == nil {
-		moved = s.record(e, &r)
+	if r.odd == nil {
+		moved = s.record(e, &r, e.Payload)
 	} else {
-		moved = s.records(e, r.records)
+		moved = s.unusual(e, r.odd)
 	}
 	return s.clock.mark(e.Pos), moved
 }
 
-// records emits what a payload of several holds.
-func (s *source) records(e *pipeline.Entry, all []reading) (moved bool) {
-	if len(all) == 0 {
+// unusual refuses a message, or emits what a payload of several records holds.
+func (s *source) unusual(e *pipeline.Entry, o *odd) (moved bool) {
+	switch {
+	case o.reason != "":
+		s.refuse(o.reason, o.detail, e.Topic, e.Payload)
+		return false
+	case len(o.parts) == 0:
 		s.counts.Tombstones++
 		return false
 	}
-	s.counts.Split += uint64(len(all) - 1)
-	for i := range all {
-		if s.record(e, &all[i]) {
+	s.counts.Split += uint64(len(o.parts) - 1)
+	for i := range o.parts {
+		p := &o.parts[i]
+		if p.odd != nil {
+			s.refuse(p.odd.reason, p.odd.detail, e.Topic, p.raw)
+		} else if s.record(e, &p.reading, p.raw) {
 			moved = true
 		}
 	}
 	return moved
 }
 
-// record emits a row, or refuses it; it tells whether the watermark moved.
-func (s *source) record(e *pipeline.Entry, r *reading) (moved bool) {
-	if r.refused != nil {
-		s.refuse(r.refused.reason, r.refused.detail, e.Topic, r.raw)
-		return false
-	}
+// record emits a row, or refuses it; it tells whether the watermark moved. raw is what a dead letter keeps.
+func (s *source) record(e *pipeline.Entry, r *reading, raw []byte) (moved bool) {
 	if s.keys != nil {
 		if refusal := s.keys.record(r.slots, r.time, e.Stamp.Elapsed); refusal != "" {
-			s.refuse("max_keys", refusal, e.Topic, r.raw)
+			s.refuse("max_keys", refusal, e.Topic, raw)
 			return false
 		}
 	}
 	s.counts.Rows++
 	s.out.Emit(0, r.time, r.slots)
+	if s.lanes[0].key != nil {
+		s.groups = append(s.groups, r.group)
+	}
 	return s.clock.record(s.plan.Time, e.Stamp.Elapsed, r.time, s.keys)
 }
 

@@ -16,9 +16,10 @@ type task struct {
 	name    string
 	sources []*source
 	units   []unit
-	pool    *pool // nil: everything runs in the task's goroutine
+	pool    *pool  // nil: everything runs in the task's goroutine
+	ahead   *ahead // the first input, when that is the reader; else nil
 	sinks   []*sink
-	inputs  []<-chan envelope // the reader, or one per upstream task
+	inputs  []<-chan envelope // the reader (nil here: ahead takes from it), and one per upstream task
 	imports [][]*edge         // per input: the local copies of the crossing edges it brings
 	outputs []chan<- envelope
 	exports [][]*edge // per output: the edges that cross to it
@@ -71,19 +72,18 @@ func (t *task) run(ctx context.Context) error {
 		defer t.pool.start()()
 	}
 	for {
-		for i, in := range t.inputs {
-			select {
-			case e, open := <-in:
-				if !open { // a finite journal has ended; all inputs end behind the same batch
-					for _, out := range t.outputs {
-						close(out)
-					}
-					return nil
-				}
-				taken[i] = e
-			case <-ctx.Done():
-				return ctx.Err()
+		for i := range t.inputs {
+			e, open, err := t.next(ctx, i)
+			if err != nil {
+				return err
 			}
+			if !open { // a finite journal has ended; all inputs end behind the same batch
+				for _, out := range t.outputs {
+					close(out)
+				}
+				return nil
+			}
+			taken[i] = e
 		}
 		if err := align(taken); err != nil {
 			return fmt.Errorf("task %s: %w", t.name, err)
@@ -91,6 +91,19 @@ func (t *task) run(ctx context.Context) error {
 		if err := t.handle(ctx, taken); err != nil {
 			return fmt.Errorf("task %s: %w", t.name, err)
 		}
+	}
+}
+
+// next takes the next envelope of an input; false: it has ended.
+func (t *task) next(ctx context.Context, input int) (envelope, bool, error) {
+	if input == 0 && t.ahead != nil {
+		return t.ahead.next(ctx)
+	}
+	select {
+	case e, open := <-t.inputs[input]:
+		return e, open, nil
+	case <-ctx.Done():
+		return envelope{}, false, ctx.Err()
 	}
 }
 
@@ -119,17 +132,18 @@ func (t *task) keepSlots() {
 	if len(t.outputs) > 0 {
 		return
 	}
-	for _, o := range t.outs() {
+	t.lent = t.outs()
+	for _, o := range t.lent {
 		o.Reuse, o.Slabs = true, t.slabs
 	}
-	t.lent = t.outs()
+	if t.ahead != nil {
+		t.ahead.each(func(m *scratch) { m.out.Reuse, m.out.Slabs = true, t.slabs })
+	}
 }
 
 func (t *task) outs() (all []*pipeline.Out) {
 	for _, s := range t.sources {
-		for _, l := range s.lanes {
-			all = append(all, l.out)
-		}
+		all = append(all, s.out)
 	}
 	for _, u := range t.units {
 		all = u.collect(all)
@@ -153,6 +167,9 @@ func (t *task) rest() {
 	for _, s := range t.sources {
 		s.shrink()
 	}
+	if t.ahead != nil {
+		t.ahead.shrink()
+	}
 	for _, u := range t.units {
 		u.shrink()
 	}
@@ -171,6 +188,12 @@ func (t *task) batch(ctx context.Context, taken []envelope) error {
 			*t.imports[i][n] = taken[i].edges[n]
 		}
 		t.pending = append(t.pending, taken[i].dead...)
+	}
+	if cell := taken[0].cell; cell != nil {
+		defer t.ahead.close(cell)
+		if err := t.ahead.open(cell); err != nil {
+			return err
+		}
 	}
 	for _, s := range t.sources {
 		if err := s.run(in); err != nil {
