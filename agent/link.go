@@ -169,7 +169,7 @@ func (l *link) ledger(mark pipeline.SinkMark) api.SinkLedger {
 	m, st := l.sender.Metrics(), l.queue.Stats()
 	s := api.SinkLedger{
 		UID: l.uid, Stream: l.stream.String(), Commit: l.commit, Guarantee: string(l.endpoint.Guarantee()), Generation: mark.Generation,
-		Emitted: max(mark.Seq, st.ConfirmedUpTo), Confirmed: st.ConfirmedUpTo, Rejected: m.Rejected.Load(),
+		Emitted: max(mark.Seq, st.ConfirmedUpTo), Confirmed: st.ConfirmedUpTo, Rejected: st.Rejected,
 		Dropped: st.Expired + st.Overflowed, Retries: m.Retried.Load(), Divergences: st.Divergences, Error: m.LastError(),
 	}
 	s.Pending = s.Emitted - s.Confirmed

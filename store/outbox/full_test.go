@@ -35,7 +35,7 @@ func TestFullLogHoldsAndGoesOn(t *testing.T) {
 					}
 				}
 			})
-			for deadline := time.Now().Add(2 * time.Minute); !x.o.log.Stats().Full && x.s.Stats().Emitted < n; {
+			for deadline := time.Now().Add(2 * time.Minute); !x.s.log.Stats().Full && x.s.Stats().Emitted < n; {
 				if time.Now().After(deadline) {
 					t.Fatal("the log never became full")
 				}
