@@ -309,7 +309,7 @@ func (a *attempt) tell(what string, err error) {
 // deliverable counts released results whose upstream is not known to be away.
 func (a *attempt) deliverable() (n uint64) {
 	for _, l := range a.links {
-		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" {
+		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" || m.Held() != "" {
 			continue
 		}
 		if st := l.queue.Stats(); st.VisibleUpTo > st.ConfirmedUpTo {
@@ -322,7 +322,7 @@ func (a *attempt) deliverable() (n uint64) {
 // pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.
 func (a *attempt) pushedBack() bool {
 	for _, l := range a.links {
-		if l.queue.Stats().Waiting > 0 {
+		if st := l.queue.Stats(); st.Blocked || st.Waiting > 0 {
 			return true
 		}
 	}

@@ -10,6 +10,9 @@ import (
 // stream sends batch after batch.
 func (s *Sender) stream(ctx context.Context) error {
 	for {
+		if err := s.allowed(ctx); err != nil { // before Next: what the sender has can neither expire nor be dropped
+			return err
+		}
 		results, err := s.o.Queue.Next(ctx, s.o.MaxResults, s.o.MaxBytes)
 		if err != nil {
 			return err
@@ -101,7 +104,10 @@ func (s *Sender) send(ctx context.Context, b *Batch) (decision, error) {
 			return decision{}, err
 		}
 	}
-	if err := s.o.Limiter.Wait(ctx, bytes, s.o.Priority); err != nil {
+	if err := s.allowed(ctx); err != nil { // the window may have closed while the batch was tried
+		return decision{}, err
+	}
+	if err := s.o.Link.spend(ctx, bytes, s.o.Priority); err != nil {
 		return decision{}, err
 	}
 	s.metrics.Batches.Add(1)

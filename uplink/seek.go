@@ -23,6 +23,9 @@ func (s *Sender) open(ctx context.Context) error {
 		if err := s.backOff(ctx, err); err != nil {
 			return err
 		}
+		if err := s.allowed(ctx); err != nil {
+			return err
+		}
 	}
 }
 

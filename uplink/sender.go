@@ -65,7 +65,7 @@ type SenderOptions struct {
 	// DeadLetter keeps a rejected record; it is durable when it returns nil. Repeats (after a crash) carry the same
 	// stream, generation and sequence. Required.
 	DeadLetter func(ctx context.Context, d *DeadLetter) error
-	Limiter    *Limiter // nil: no limit
+	Link       *Link // nil: no limit
 	Logger     *slog.Logger
 }
 
@@ -110,7 +110,10 @@ func (s *Sender) Metrics() *Metrics { return &s.metrics }
 // stay in the queue) or the queue or the dead letter keeper's caller fails. Everything that upstream or the link does is waited out.
 func (s *Sender) Run(ctx context.Context) error {
 	for {
-		err := s.open(ctx)
+		err := s.allowed(ctx)
+		if err == nil {
+			err = s.open(ctx)
+		}
 		if err == nil {
 			err = s.stream(ctx)
 		}
@@ -118,6 +121,11 @@ func (s *Sender) Run(ctx context.Context) error {
 			return s.final(err)
 		}
 	}
+}
+
+// allowed waits until the link may be used.
+func (s *Sender) allowed(ctx context.Context) error {
+	return s.o.Link.await(ctx, s.o.Priority, s.metrics.hold)
 }
 
 // errReopen ends the send loop: the endpoint is to be opened again.

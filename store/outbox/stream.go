@@ -59,9 +59,11 @@ type StreamStats struct {
 	Spilled     uint64 // results written to the log
 	Lost        uint64 // held by upstream once, and no more
 
+	Blocked       bool   // an Emit waits for room
 	Waiting       uint64 // sequences not confirmed
 	WaitingBytes  int64
 	MemoryBytes   int64
+	DiskBytes     int64 // of its log, with the spare segments
 	Last          uint64
 	ConfirmedUpTo uint64
 	VisibleUpTo   uint64
@@ -76,6 +78,7 @@ func (s *Stream) Stats() StreamStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
+	st.DiskBytes = s.log.Stats().DiskBytes
 	st.Confirmed, st.Dropped = s.confirmedN, s.droppedN
 	c := s.causes
 	c.count(s.gaps, s.confirmed+1, ^uint64(0))
@@ -211,23 +214,27 @@ func (s *Stream) makeRoom(ctx context.Context, n int64) error {
 		if err := s.waitRoom(ctx); err != nil {
 			return err
 		}
+		s.expire()
 	}
 	return nil
 }
 
 // waitRoom gives up the lock until something was confirmed.
 func (s *Stream) waitRoom(ctx context.Context) error {
+	s.stats.Blocked = true
 	s.mu.Unlock()
-	defer s.mu.Lock()
+	var err error
 	select {
 	case <-s.room:
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
-	if s.closed {
-		return ErrClosed
+	s.mu.Lock()
+	s.stats.Blocked = false
+	if err == nil && s.closed {
+		err = ErrClosed
 	}
-	return nil
+	return err
 }
 
 // dropOldest turns whole visible chunks that the sender does not have into gaps, until no more than keep bytes wait.
