@@ -81,6 +81,11 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
 
+.PHONY: week
+week: ## a week without an upstream at RATE (default 100) results/s in virtual time, then catching up; a restart with 1 GiB that waits
+	WEIR_WEEK=$(or $(RATE),100) $(GO) test -count 1 -v -timeout 120m -run 'TestAWeekOffline$$' ./tests/forward
+	WEIR_FULL=1024 $(GO) test -count 1 -v -timeout 20m -run TestRestartWithAFullOutbox ./store/outbox
+
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (default 30s) each
 	@tests/fuzz.sh $(or $(FUZZTIME),30s)
