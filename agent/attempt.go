@@ -227,6 +227,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 			Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		},
 		Store: a.store, Engine: a.engine, Outbox: sealer{Outbox: a.outbox, journal: a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
+		Pressed: func() bool { return a.agent.journal.Stats().Log.Full && !a.blocked() },
 		Current: r.Manifest, Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
 	})
 	if err != nil {
@@ -317,6 +318,16 @@ func (a *attempt) deliverable() (n uint64) {
 		}
 	}
 	return n
+}
+
+// blocked tells that a full sink holds a task right now: a barrier would stand behind it.
+func (a *attempt) blocked() bool {
+	for _, l := range a.links {
+		if l.queue.Stats().Blocked {
+			return true
+		}
+	}
+	return false
 }
 
 // pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.

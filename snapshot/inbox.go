@@ -67,6 +67,9 @@ func (c *Coordinator) Trigger(ctx context.Context) (Checkpoint, error) {
 	}
 }
 
+// Nudge has the coordinator look again, for when Options.Pressed may have changed.
+func (c *Coordinator) Nudge() { c.signal() }
+
 func (c *Coordinator) send(m message) bool {
 	c.mu.Lock()
 	if c.closed {
