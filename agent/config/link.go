@@ -119,3 +119,22 @@ func (c *Config) Link(name string) *Link {
 	}
 	return nil
 }
+
+// String tells what the link does, on a line.
+func (l *Link) String() string {
+	text := "link " + l.Name.Value
+	if l.Bandwidth > 0 {
+		text += ": " + FormatSize(l.Bandwidth) + "/s"
+	}
+	if len(l.Windows) > 0 {
+		var all []string
+		for _, w := range l.Parsed {
+			all = append(all, w.String())
+		}
+		text += "; open " + strings.Join(all, ", ") + " " + l.Zone.Value
+		if l.AnyTime != anyTimeNone {
+			text += ", priority " + l.AnyTime + " at any time"
+		}
+	}
+	return text
+}

@@ -92,7 +92,11 @@ func (f *far) Close() error                            { return nil }
 
 func (f *far) set(down bool) { f.mu.Lock(); f.down = down; f.mu.Unlock() }
 
-func (f *far) run() (end uint64, wrong error) { f.mu.Lock(); defer f.mu.Unlock(); return f.end, f.wrong }
+func (f *far) run() (end uint64, wrong error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.end, f.wrong
+}
 
 // lane is a sink of the gateway with its upstream.
 type lane struct {

@@ -32,6 +32,9 @@ func checkCommand(o *options) *cobra.Command {
 					fmt.Fprint(c.OutOrStdout(), plan.Explain(&r.Spec, r.Graph))
 				}
 			}
+			for _, l := range cfg.Links {
+				fmt.Fprintln(c.OutOrStdout(), l)
+			}
 			for _, w := range cfg.Warnings {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
 			}
