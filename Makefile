@@ -12,8 +12,8 @@ TAGS := nethttpomithttp2
 # The build for small devices, with a limit of its own: no state on flash beyond checkpoints; of the sinks http, file and objects in a directory.
 SMALL := nopebble,nos3,nonats,nopostgres
 COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline/plan github.com/weirstream/weir/snapshot github.com/weirstream/weir/uplink/... \
-	github.com/goccy/... github.com/spf13/... github.com/jackc/... golang.org/x/text/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/tls crypto/x509/... encoding/json math/big reflect vendor/... \
-	log/... regexp/... mime/... net/... text/... os os/... path/... io/... github.com/gorilla/... github.com/minio/... github.com/nats-io/... github.com/VictoriaMetrics/... github.com/influxdata/... github.com/axiomhq/... golang.org/x/net/... golang.org/x/crypto/... compress/... encoding/pem encoding/asn1 crypto/internal/fips140/mlkem crypto/internal/hpke
+	github.com/goccy/... github.com/spf13/... github.com/jackc/... golang.org/x/text/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/... encoding/json math/big reflect vendor/... \
+	log/... regexp/... mime/... net/... text/... os os/... path/... io/... github.com/gorilla/... github.com/minio/... github.com/nats-io/... github.com/VictoriaMetrics/... github.com/influxdata/... github.com/axiomhq/... golang.org/x/net/... golang.org/x/crypto/... compress/... encoding/pem encoding/asn1
 GCFLAGS := $(foreach p,$(COLD),-gcflags='$(p)=-l')
 RELEASE := -trimpath $(GCFLAGS) -ldflags '$(LDFLAGS)'
 
@@ -80,6 +80,11 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 .PHONY: crash
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
+
+.PHONY: week
+week: ## a week without an upstream at RATE (default 100) results/s in virtual time, then catching up; a restart with 1 GiB that waits
+	WEIR_WEEK=$(or $(RATE),100) $(GO) test -count 1 -v -timeout 120m -run 'TestAWeekOffline$$' ./tests/forward
+	WEIR_FULL=1024 $(GO) test -count 1 -v -timeout 20m -run TestRestartWithAFullOutbox ./store/outbox
 
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (default 30s) each

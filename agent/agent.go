@@ -28,6 +28,7 @@ import (
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/store/outbox"
+	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/httpsink"
 )
 
@@ -58,6 +59,7 @@ type Agent struct {
 	started     time.Time
 	sessions    []*session
 	rebirths    *rebirths
+	ways        map[string]*uplink.Link // those of the config, by name
 	supervisors []*supervisor
 	failed      chan error // holds the journal's failure
 	refused     chan error // holds why no pipeline can run
@@ -114,6 +116,7 @@ func (a *Agent) open() (err error) {
 		}
 		a.sessions = append(a.sessions, s)
 	}
+	a.ways = a.newWays(a.config.Links)
 	a.rebirths = newRebirths(a.journal.Last(), a.publish, a.log)
 	a.journal.SetCarry(a.carry)
 	for _, p := range a.runs {

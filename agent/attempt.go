@@ -230,6 +230,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 			Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		},
 		Store: a.store, Engine: a.engine, Outbox: sealer{Outbox: a.outbox, journal: a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
+		Pressed: func() bool { return a.agent.journal.Stats().Log.Full && !a.blocked() },
 		Current: r.Manifest, Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
 	})
 	if err != nil {
@@ -312,7 +313,7 @@ func (a *attempt) tell(what string, err error) {
 // deliverable counts released results whose upstream is not known to be away.
 func (a *attempt) deliverable() (n uint64) {
 	for _, l := range a.links {
-		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" {
+		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" || m.Held() != "" {
 			continue
 		}
 		if st := l.queue.Stats(); st.VisibleUpTo > st.ConfirmedUpTo {
@@ -322,10 +323,20 @@ func (a *attempt) deliverable() (n uint64) {
 	return n
 }
 
+// blocked tells that a full sink holds a task right now: a barrier would stand behind it.
+func (a *attempt) blocked() bool {
+	for _, l := range a.links {
+		if l.queue.Stats().Blocked {
+			return true
+		}
+	}
+	return false
+}
+
 // pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.
 func (a *attempt) pushedBack() bool {
 	for _, l := range a.links {
-		if l.queue.Stats().Waiting > 0 {
+		if st := l.queue.Stats(); st.Blocked || st.Waiting > 0 {
 			return true
 		}
 	}

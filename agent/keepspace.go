@@ -31,9 +31,22 @@ func (a *Agent) keepSpace(ctx context.Context) error {
 		case <-timer.C:
 		}
 		a.letGo(ctx, moved, time.Now())
+		if a.journal.Stats().Log.Full {
+			a.nudge()
+		}
 		if err := a.journal.Trim(ctx); err != nil && ctx.Err() == nil && time.Since(complained) > trimComplaintEvery {
 			complained = time.Now()
 			a.log.Error("journal trim failed", "error", err)
+		}
+	}
+}
+
+// nudge has the checkpoints of running pipelines move on when all that a full journal holds is worked in: no record comes any more that
+// would make them.
+func (a *Agent) nudge() {
+	for _, s := range a.supervisors {
+		if at := s.running(); at != nil {
+			at.coordinator.Nudge()
 		}
 	}
 }

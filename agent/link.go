@@ -25,6 +25,8 @@ type link struct {
 	queue       *outbox.Stream
 	endpoint    uplink.Endpoint
 	sender      *uplink.Sender
+	way         string // name of its link, "" none
+	bytesMax    int64
 }
 
 // run sends until ctx ends. A fenced stream stops for good: its results stay here, the pipeline's other sinks go on.
@@ -72,11 +74,16 @@ func (a *attempt) addLink(uid string, s *plan.Sink, e uplink.Endpoint) (*outbox.
 		return nil, errors.Join(err, e.Close())
 	}
 	inc := a.agent.incarnation()
-	l := &link{uid: uid, commit: commit, queue: q, endpoint: e,
+	l := &link{uid: uid, commit: commit, queue: q, endpoint: e, bytesMax: so.MaxBytes,
 		stream: uplink.Stream{Gateway: a.agent.gateway(), Pipeline: a.id.String(), Sink: uid}}
+	var way *uplink.Link
+	if s != nil {
+		l.way = s.Spec.Link.Value
+		way = a.agent.ways[l.way]
+	}
 	l.sender, err = uplink.NewSender(uplink.SenderOptions{
 		Config: c, Stream: l.stream, Generation: a.generation, Incarnation: uplink.Incarnation{Major: inc.Major, Minor: inc.Minor},
-		Queue: q, Endpoint: e, DeadLetter: a.keepRejected, Logger: a.log,
+		Queue: q, Endpoint: e, Link: way, DeadLetter: a.keepRejected, Logger: a.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
@@ -169,13 +176,16 @@ func (l *link) ledger(mark pipeline.SinkMark) api.SinkLedger {
 	m, st := l.sender.Metrics(), l.queue.Stats()
 	s := api.SinkLedger{
 		UID: l.uid, Stream: l.stream.String(), Commit: l.commit, Guarantee: string(l.endpoint.Guarantee()), Generation: mark.Generation,
-		Emitted: max(mark.Seq, st.ConfirmedUpTo), Confirmed: st.ConfirmedUpTo, Rejected: m.Rejected.Load(),
-		Dropped: st.Expired + st.Overflowed, Retries: m.Retried.Load(), Divergences: st.Divergences, Error: m.LastError(),
+		Emitted: max(mark.Seq, st.ConfirmedUpTo), Confirmed: st.ConfirmedUpTo, Rejected: st.Rejected,
+		Dropped: st.Expired + st.Overflowed, Expired: st.Expired, Overflowed: st.Overflowed,
+		Bytes: st.WaitingBytes, BytesMax: l.bytesMax, DiskBytes: st.DiskBytes, Full: st.Blocked, Link: l.way, Held: m.Held(), Retries: m.Retried.Load(), Divergences: st.Divergences, Error: m.LastError(),
 	}
 	s.Pending = s.Emitted - s.Confirmed
 	switch {
 	case m.Fenced.Load():
 		s.State = "fenced"
+	case s.Held != "":
+		s.State = "held"
 	case s.Error != "":
 		s.State = "retrying"
 	default:

@@ -57,9 +57,14 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 		}
 		for _, x := range p.Sinks {
 			l := fmt.Sprintf("{pipeline=%q,sink=%q}", p.Name, x.UID)
-			counters(w, "weir_sink", l, "emitted", x.Emitted, "confirmed", x.Confirmed, "rejected", x.Rejected, "dropped", x.Dropped,
+			counters(w, "weir_sink", l, "emitted", x.Emitted, "confirmed", x.Confirmed, "rejected", x.Rejected, "dropped", x.Dropped, "expired", x.Expired, "overflowed", x.Overflowed,
 				"retries", x.Retries, "divergences", x.Divergences)
 			metrics.WriteGaugeUint64(w, "weir_sink_pending"+l, x.Pending)
+			metrics.WriteGaugeUint64(w, "weir_sink_waiting_bytes"+l, uint64(x.Bytes))
+			metrics.WriteGaugeUint64(w, "weir_sink_limit_bytes"+l, uint64(x.BytesMax))
+			metrics.WriteGaugeUint64(w, "weir_sink_disk_bytes"+l, uint64(x.DiskBytes))
+			metrics.WriteGaugeUint64(w, "weir_sink_full"+l, flag(x.Full))
+			metrics.WriteGaugeUint64(w, "weir_sink_held"+l, flag(x.Held != ""))
 			metrics.WriteGaugeUint64(w, "weir_sink_ok"+l, flag(x.State == "ok"))
 		}
 	}

@@ -143,6 +143,12 @@ func problems(s *api.Status) (list []string) {
 			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))
 		}
 		for _, k := range p.Sinks {
+			if k.Full {
+				list = append(list, fmt.Sprintf("pipeline %s, sink %s is full: %d of %d bytes wait, on_full: block holds the pipeline up, and what comes in stays in the journal and at the brokers", p.Name, k.UID, k.Bytes, k.BytesMax))
+			}
+			if strings.Contains(k.Held, "clock") {
+				list = append(list, fmt.Sprintf("pipeline %s, sink %s %s", p.Name, k.UID, k.Held))
+			}
 			if k.Error != "" && k.UID != exec.DeadSink {
 				list = append(list, fmt.Sprintf("pipeline %s, sink %s: %s", p.Name, k.UID, k.Error))
 			}

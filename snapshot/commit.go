@@ -105,6 +105,7 @@ type commitJob struct {
 	oldest   uint64
 	demanded bool
 	mayIdle  bool // when nothing but the position moved, write nothing
+	pressed  bool // write though nothing moved: older checkpoints hold a full journal
 }
 
 // written is how a commitJob ended well.
@@ -125,6 +126,7 @@ func (c *Coordinator) write(ctx context.Context) {
 	j.mayIdle = time.Since(c.lastWrite) < c.o.Config.IdleInterval
 	wctx, cancel := context.WithCancel(ctx)
 	c.cancel = cancel
+	j.pressed = c.pressed()
 	c.jobs.Go(func() {
 		defer cancel()
 		done, err := c.commit(wctx, j)
@@ -179,7 +181,7 @@ func (c *Coordinator) persist(ctx context.Context, j commitJob) (*written, error
 	if err != nil {
 		return nil, err
 	}
-	if !changed && (m.Position == j.parent.Position || j.mayIdle && !j.demanded) {
+	if !changed && !j.pressed && (m.Position == j.parent.Position || j.mayIdle && !j.demanded) {
 		return &written{}, nil
 	}
 	m.Idle = !changed

@@ -31,6 +31,9 @@ type Options struct {
 	Journal  Journal // nil: nothing is retained or trimmed (replay)
 	Holder   string  // name at the journal; "": the pipeline's UUID
 	Tasks    []string
+	// Pressed tells that the journal has no room. Then checkpoints are written though nothing changed, until the retained ones hold nothing
+	// back that is worked in: no message would come any more to change something. nil: never.
+	Pressed func() bool
 	// Current is the checkpoint that was restored. nil: call CommitInitial before Run.
 	Current *Manifest
 	// Ledger gives the blob for the manifest at barrier b. It is called once all tasks have delivered.
@@ -213,6 +216,11 @@ func (c *Coordinator) loop(ctx context.Context) error {
 	}
 }
 
+// pressed tells whether retained checkpoints hold what the journal has no room for, though all of it is worked in.
+func (c *Coordinator) pressed() bool {
+	return c.o.Pressed != nil && c.kept[0].pos < c.current.Position && c.o.Pressed()
+}
+
 // receive turns a message into an event.
 func (c *Coordinator) receive(ctx context.Context, m message) error {
 	switch m.also {
@@ -267,6 +275,7 @@ func (c *Coordinator) knows(task string) bool {
 // step asks Next and does what it says.
 func (c *Coordinator) step(ctx context.Context, ev Event) error {
 	ev.Now, ev.Records = time.Now(), c.records.Load()
+	ev.Pressed = ev.Records == 0 && c.pressed()
 	var acts []Action
 	before := c.state.Phase
 	c.state, acts = Next(c.o.Config, len(c.o.Tasks), c.state, ev)

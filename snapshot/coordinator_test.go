@@ -218,6 +218,36 @@ func TestTriggersByIntervalRecordsAndNotWhenIdle(t *testing.T) {
 	})
 }
 
+// TestFullJournalIsNotHeldByThePast: all is worked in, and nothing comes any more since the journal has no room. The retained checkpoints have
+// to move on by themselves, and then to stop.
+func TestFullJournalIsNotHeldByThePast(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := newStand(t, testConfig(), openTestBolt(t, t.TempDir()))
+		full := false // the coordinator stands still while it is changed
+		st.c.o.Pressed = func() bool { return full }
+		st.run()
+		st.e.change(func(p *plant) { p.pos = 100; p.put(0, "k", "", "v") })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if st.j.retain >= st.c.Metrics().LastPosition {
+			t.Fatalf("the journal is held from %d: nothing to see here", st.j.retain)
+		}
+		before := st.c.Metrics().Committed
+		full = true
+		st.c.Nudge()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if st.j.retain != st.c.Metrics().LastPosition {
+			t.Errorf("a full journal is held from %d though all up to %d is worked in", st.j.retain, st.c.Metrics().LastPosition)
+		}
+		if n := st.c.Metrics().Committed - before; n != 2 {
+			t.Errorf("%d checkpoints were written for it, want 2", n)
+		}
+		_ = st.stop()
+		st.restored()
+	})
+}
+
 // TestRule15_AbortedChangesAreInTheNextManifest has a checkpoint fail in each way, changes other keys, and wants all in the next one.
 func TestRule15_AbortedChangesAreInTheNextManifest(t *testing.T) {
 	ways := map[string]func(st *stand, id *uint64){

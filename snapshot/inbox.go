@@ -90,6 +90,9 @@ func (c *Coordinator) trigger(ctx context.Context, w *waiter) (Checkpoint, error
 	}
 }
 
+// Nudge has the coordinator look again, for when Options.Pressed may have changed.
+func (c *Coordinator) Nudge() { c.signal() }
+
 func (c *Coordinator) send(m message) bool {
 	c.mu.Lock()
 	if c.closed {

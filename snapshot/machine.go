@@ -51,8 +51,10 @@ const (
 	EventFinished                   // prune and trim are done
 )
 
-// Event is one fact. Records is how many journal records were read since the last barrier.
+// Event is one fact. Records is how many journal records were read since the last barrier. Pressed: none were, and the journal has no room
+// because of checkpoints that are older than the current one.
 type Event struct {
+	Pressed bool
 	Kind    EventKind
 	Now     time.Time
 	Records uint64
@@ -147,7 +149,7 @@ func Next(cfg Config, tasks int, s State, ev Event) (State, []Action) {
 	}
 	if s.Phase == PhaseIdle && !s.Stopped {
 		switch {
-		case s.Demand && ev.Records == 0 && !s.Dirty:
+		case s.Demand && ev.Records == 0 && !s.Dirty && !ev.Pressed:
 			s.Demand = false
 			acts = append(acts, ActionAnswer)
 		case due(cfg, s, ev):
@@ -165,8 +167,11 @@ func due(cfg Config, s State, ev Event) bool {
 	if s.Demand {
 		return true
 	}
-	if ev.Records == 0 && !s.Dirty || !s.LastEnd.IsZero() && ev.Now.Sub(s.LastEnd) < cfg.MinPause {
+	if ev.Records == 0 && !s.Dirty && !ev.Pressed || !s.LastEnd.IsZero() && ev.Now.Sub(s.LastEnd) < cfg.MinPause {
 		return false
+	}
+	if ev.Pressed { // no record will come before the retained ones have moved on
+		return true
 	}
 	byTime := cfg.Interval > 0 && ev.Now.Sub(s.LastStart) >= cfg.Interval
 	byCount := cfg.EveryRecords > 0 && ev.Records >= cfg.EveryRecords

@@ -32,15 +32,33 @@ func ParsePriority(s string) (Priority, error) {
 	return 0, fmt.Errorf("priority is %q, allowed is low, normal, high", s)
 }
 
-// Limiter shares a link's bandwidth between the streams of an agent, the highest priority first. Its zero value is not
-// usable; a nil Limiter does not limit.
+// shareEvery: of so many bursts that a stream sends while lower ones wait, one goes to them.
+const shareEvery = 8
+
+// Limiter shares a link's bandwidth between the streams of an agent. Its zero value is not usable; a nil Limiter does not limit.
+//
+// The rule: while several wait, the next burst (a quarter of a second of the link) is for the highest priority, first come, first served
+// within it; but one burst in eight is for the one of a lower priority that waits longest. So a fresh result of the highest priority waits for
+// at most two bursts of others, whatever is being caught up with; it has at least 7/8 of the link while it needs it; and nobody starves.
 type Limiter struct {
 	rate  *rate.Limiter
 	burst int
 
 	mu      sync.Mutex
 	busy    bool
-	waiting [priorities][]chan struct{} // first come, first served within a priority
+	waiting [priorities][]waiter // first come, first served within a priority
+	arrived uint64
+	passed  int // bursts sent while a lower priority waited, since one of those had its share
+
+	faults limiterFaults
+}
+
+// limiterFaults are planted by tests. All false in production.
+type limiterFaults struct{ highStarves, lowStarves bool }
+
+type waiter struct {
+	turn    chan struct{}
+	arrived uint64
 }
 
 // NewLimiter allows bytesPerSecond on average, in bursts of a quarter of a second.
@@ -49,8 +67,7 @@ func NewLimiter(bytesPerSecond int) *Limiter {
 	return &Limiter{rate: rate.NewLimiter(rate.Limit(bytesPerSecond), burst), burst: burst}
 }
 
-// Wait returns when n bytes may be sent. Between bursts a stream of higher priority overtakes; one of the same priority
-// waits until the whole batch may go.
+// Wait returns when n bytes may be sent. Between bursts another stream may be served, by the rule.
 func (l *Limiter) Wait(ctx context.Context, n int, p Priority) error {
 	if l == nil || n == 0 {
 		return nil
@@ -64,11 +81,12 @@ func (l *Limiter) Wait(ctx context.Context, n int, p Priority) error {
 			l.done()
 			return err
 		}
+		yield := l.sent(p)
 		if n -= take; n == 0 {
 			l.done()
 			return nil
 		}
-		if l.higherWaits(p) {
+		if yield {
 			l.done()
 			if err := l.turn(ctx, p); err != nil {
 				return err
@@ -77,18 +95,29 @@ func (l *Limiter) Wait(ctx context.Context, n int, p Priority) error {
 	}
 }
 
-func (l *Limiter) higherWaits(p Priority) bool {
+// sent counts a burst of priority p and tells whether another stream is to be served before the next one.
+func (l *Limiter) sent(p Priority) (yield bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	lower := false
+	for q := range p {
+		lower = lower || len(l.waiting[q]) > 0
+	}
+	if lower {
+		l.passed++
+	}
 	for q := p + 1; q < priorities; q++ {
 		if len(l.waiting[q]) > 0 {
-			return true
+			return !l.faults.highStarves
 		}
 	}
-	return false
+	return lower && l.share()
 }
 
-// turn waits until no other stream holds the limiter and no higher one waits.
+// share tells whether the next burst is for a lower priority.
+func (l *Limiter) share() bool { return l.passed >= shareEvery && !l.faults.lowStarves }
+
+// turn waits until no other stream holds the limiter and none goes first.
 func (l *Limiter) turn(ctx context.Context, p Priority) error {
 	l.mu.Lock()
 	if !l.busy {
@@ -96,11 +125,12 @@ func (l *Limiter) turn(ctx context.Context, p Priority) error {
 		l.mu.Unlock()
 		return nil
 	}
-	mine := make(chan struct{})
+	l.arrived++
+	mine := waiter{turn: make(chan struct{}), arrived: l.arrived}
 	l.waiting[p] = append(l.waiting[p], mine)
 	l.mu.Unlock()
 	select {
-	case <-mine:
+	case <-mine.turn:
 		return nil
 	case <-ctx.Done():
 	}
@@ -121,12 +151,33 @@ func (l *Limiter) turn(ctx context.Context, p Priority) error {
 func (l *Limiter) done() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	p := l.next()
+	if p < 0 {
+		l.busy = false
+		return
+	}
+	close(l.waiting[p][0].turn)
+	l.waiting[p] = l.waiting[p][1:]
+}
+
+// next is the priority that is served, -1 when nobody waits. mu is held.
+func (l *Limiter) next() int {
+	highest, oldest := -1, -1
 	for p := priorities - 1; p >= 0; p-- {
-		if len(l.waiting[p]) > 0 {
-			close(l.waiting[p][0])
-			l.waiting[p] = l.waiting[p][1:]
-			return
+		switch {
+		case len(l.waiting[p]) == 0:
+		case highest < 0:
+			highest = p
+		case oldest < 0 || l.waiting[p][0].arrived < l.waiting[oldest][0].arrived:
+			oldest = p
 		}
 	}
-	l.busy = false
+	if !l.share() {
+		return highest
+	}
+	l.passed = 0
+	if oldest < 0 { // all that wait are of one priority: it is the one that was passed over
+		return highest
+	}
+	return oldest
 }

@@ -22,6 +22,23 @@ type Metrics struct {
 	LastConfirm atomic.Int64
 
 	lastError atomic.Pointer[string]
+	held      atomic.Pointer[string]
+}
+
+// Held says what the sender waits for before it may use its link, "" when it may.
+func (m *Metrics) Held() string {
+	if s := m.held.Load(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+func (m *Metrics) hold(why string) {
+	if why == "" {
+		m.held.Store(nil)
+		return
+	}
+	m.held.Store(&why)
 }
 
 // LastError is the text of the last refusal or failure, "" when the last batch went through.

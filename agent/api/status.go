@@ -142,8 +142,19 @@ type SinkLedger struct {
 	Dropped     uint64 `json:"dropped"`
 	Retries     uint64 `json:"retries"`
 	Divergences uint64 `json:"divergences"`
-	State       string `json:"state"`
-	Error       string `json:"error,omitempty"`
+	// Expired and Overflowed are the causes of Dropped: ttl, and on_full: drop_oldest.
+	Expired    uint64 `json:"expired"`
+	Overflowed uint64 `json:"overflowed"`
+	// Bytes of payload wait, of BytesMax; DiskBytes is what the sink's log takes. Full: the sink holds the pipeline up.
+	Bytes     int64  `json:"bytes"`
+	BytesMax  int64  `json:"bytes_max"`
+	DiskBytes int64  `json:"disk_bytes"`
+	Full      bool   `json:"full,omitempty"`
+	Link      string `json:"link,omitempty"`
+	// Held says what the link makes the sink wait for.
+	Held  string `json:"held,omitempty"`
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
 }
 
 // CheckpointInfo is one retained checkpoint.

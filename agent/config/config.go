@@ -24,6 +24,7 @@ type Config struct {
 	Brokers   []*Broker
 	Sources   []*Source
 	Pipelines []*Pipeline
+	Links     []*Link
 	Journal   Journal
 	API       API
 	Log       Log
@@ -185,6 +186,8 @@ var top = &object[Config]{
 			"What is subscribed to, how it is decoded, where its event time is."),
 		set("pipelines", named[Pipeline]{of: pipelineObject, dots: true, name: func(p *Pipeline) *plan.Text { return &p.Name }}, func(c *Config) *[]*Pipeline { return &c.Pipelines },
 			"Pipelines by name. The failure of one leaves the others alone."),
+		set("links", named[Link]{of: linkObject, name: func(l *Link) *plan.Text { return &l.Name }}, func(c *Config) *[]*Link { return &c.Links },
+			"Ways upstream that sinks share, by name: bandwidth, and hours of a metered line (docs/sinks.md). A sink names its link in `link`."),
 		set("journal", journalObject, func(c *Config) *Journal { return &c.Journal },
 			"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
 		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),

@@ -32,6 +32,7 @@ func (c *Config) Validate() plan.Problems {
 	c.checkJournal(&problems)
 	c.checkPaths(&problems)
 	c.checkListeners(&problems)
+	c.checkLinks(&problems)
 	files := map[string]plan.Text{}
 	for _, p := range c.Pipelines {
 		for _, s := range p.Sinks {

@@ -182,7 +182,8 @@ type SinkSpec struct {
 	From     Text
 	Commit   Text   // "": checkpoint
 	Priority string // high, normal, low
-	MaxBytes int64  // of unsent results; 0: the outbox's share
+	Link     Text   // "": none
+	MaxBytes int64  // of unsent results
 	TTLNs    int64  // of unsent results; 0: never
 	OnLimit  string // block, drop_oldest
 	HTTP     *HTTPTarget

@@ -65,3 +65,15 @@ func (l *Log) setFull(full bool) {
 		}
 	}
 }
+
+// SetMaxBytes changes Config.MaxBytes, in bytes of segments in use; below four segments it is four segments. What is held stays, however much it is.
+func (l *Log) SetMaxBytes(n int64) {
+	n = max(n, 4*l.o.SegmentBytes)
+	l.mu.Lock()
+	same := l.o.MaxBytes == n
+	l.o.MaxBytes = n
+	l.mu.Unlock()
+	if !same {
+		l.judgeFull()
+	}
+}

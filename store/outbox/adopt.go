@@ -18,8 +18,11 @@ func (o *Outbox) Adopt(ctx context.Context, from pipeline.SinkMark, inc Incarnat
 	o.sealing.Lock()
 	defer o.sealing.Unlock()
 	o.mu.Lock()
-	s := o.stream(from.UID)
+	s, err := o.stream(from.UID)
 	o.mu.Unlock()
+	if err != nil {
+		return Range{}, fmt.Errorf("adopt results of %s: %w", from.UID, err)
+	}
 	o.setIncarnation(inc)
 	if err := s.cutTo(from, true, inc); err != nil {
 		return Range{}, fmt.Errorf("adopt results of %s: %w", from.UID, err)
@@ -74,7 +77,7 @@ func (s *Stream) adopted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.o.log.Sync(ctx); err != nil {
+	if err := s.log.Sync(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()

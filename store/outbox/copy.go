@@ -82,7 +82,7 @@ func (s *Stream) copySome(ctx context.Context, from *readback, next, seq uint64,
 		return 0, err
 	}
 	if list == nil {
-		return next, from.load(ctx, s.o.log, at)
+		return next, from.load(ctx, s.log, at)
 	}
 	for i := range list {
 		if err := each(&list[i]); err != nil {

@@ -64,6 +64,12 @@ func TestRule10_PlantedTrimBeforeMarksAreDurable(t *testing.T) {
 	mustFind(t, false, faults{trimBeforeMarks: true})
 }
 
+// TestPlantedDropOfWhatIsUnderWay: a result that the sender has may be upstream as data; a gap in its place would make the ledger lie.
+func TestPlantedDropOfWhatIsUnderWay(t *testing.T) { mustFind(t, false, faults{dropInFlight: true}) }
+
+// TestPlantedSilentExpiry: without a gap the numbers that expired are missing upstream.
+func TestPlantedSilentExpiry(t *testing.T) { mustFind(t, false, faults{expireSilently: true}) }
+
 func mustFind(t *testing.T, nondet bool, f faults) {
 	t.Helper()
 	for seed := range uint64(60) {

@@ -15,9 +15,12 @@ func (o *Outbox) Whole(ranges []Range) error {
 	var errs []error
 	for _, r := range ranges {
 		o.mu.Lock()
-		s := o.stream(r.UID)
+		s, err := o.stream(r.UID)
 		o.mu.Unlock()
-		if err := s.whole(r); err != nil {
+		if err == nil {
+			err = s.whole(r)
+		}
+		if err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -55,19 +58,21 @@ func (o *Outbox) Cut(ctx context.Context, marks []pipeline.SinkMark, inc Incarna
 	o.mu.Lock()
 	for _, m := range marks {
 		byUID[m.UID] = m
-		o.stream(m.UID)
+		if _, err := o.stream(m.UID); err != nil {
+			o.mu.Unlock()
+			return fmt.Errorf("cut stream %s: %w", m.UID, err)
+		}
 	}
 	o.mu.Unlock()
 	o.setIncarnation(inc)
 	for _, s := range o.sorted() {
 		m, ok := byUID[s.uid]
-		if err := s.cutTo(m, ok, inc); err != nil {
-			return fmt.Errorf("cut stream %s: %w", s.uid, err)
+		err := s.cutTo(m, ok, inc)
+		if err == nil && !o.faults.cutNotSynced {
+			err = s.log.Sync(ctx)
 		}
-	}
-	if !o.faults.cutNotSynced {
-		if err := o.log.Sync(ctx); err != nil {
-			return fmt.Errorf("cut outbox: %w", err)
+		if err != nil {
+			return fmt.Errorf("cut stream %s: %w", s.uid, err)
 		}
 	}
 	o.ready.Store(true)
@@ -93,10 +98,12 @@ func (s *Stream) cutTo(m pipeline.SinkMark, marked bool, inc Incarnation) error 
 	if s.opt.Mode == AtLeastOnce {
 		rec.seq, rec.chain = max(m.Seq, s.last()), 0
 	}
-	if !s.o.faults.keepAtCut {
-		if _, err := s.o.log.AppendReserved(appendCut(nil, &rec)); err != nil {
+	if !s.o.faults.keepAtCut && !(rec.seq == 0 && rec.generation == 1 && s.log.Last() < s.log.First()) { // a log that holds nothing has nothing to void
+		if _, err := s.log.AppendReserved(appendCut(nil, &rec)); err != nil {
 			return err
 		}
+	}
+	if !s.o.faults.keepAtCut {
 		s.cut(m.Generation, rec.seq, rec.chain)
 	}
 	s.marked = true
@@ -127,11 +134,18 @@ func (o *Outbox) Drop(ctx context.Context, inc Incarnation) error {
 		s.drop(inc)
 		s.loaded.invalid = true
 		s.mu.Unlock()
+		if s.log.Last() < s.log.First() {
+			continue // nothing to void
+		}
+		_, err := s.log.AppendReserved(appendDrop(nil, inc))
+		if err == nil {
+			err = s.log.Sync(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("drop incarnation %s of stream %s: %w", inc, s.uid, err)
+		}
 	}
-	if _, err := o.log.AppendReserved(appendDrop(nil, inc)); err != nil {
-		return fmt.Errorf("drop incarnation %s: %w", inc, err)
-	}
-	return o.log.Sync(ctx)
+	return nil
 }
 
 // Incarnation is the one that Cut gave, or the highest one found in the log.

@@ -225,7 +225,7 @@ func decodeMarks(body []byte) ([]markEntry, error) {
 	marks := make([]markEntry, 0, n)
 	for range n {
 		m := markEntry{uid: c.text()}
-		for _, p := range [...]*uint64{&m.generation, &m.start, &m.confirmed, &m.boundFirst, &m.boundLast, &m.confirmedN, &m.droppedN} {
+		for _, p := range [...]*uint64{&m.generation, &m.start, &m.confirmed, &m.boundFirst, &m.boundLast, &m.confirmedN, &m.droppedN, &m.causes[0], &m.causes[1], &m.causes[2]} {
 			*p = c.uvarint()
 		}
 		m.chain = c.fixed64()

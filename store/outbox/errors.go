@@ -21,6 +21,8 @@ var (
 	// ErrUnreleased: since the last good checkpoint the pipeline made more results than the log may hold. It has to start from that
 	// checkpoint again, which voids them.
 	ErrUnreleased = errors.New("the outbox is full of results that no checkpoint has released: make checkpoints more often, or see why they fail")
+	// ErrLayout says that an earlier build wrote here, with one log for all sinks. Nothing was changed.
+	ErrLayout = errors.New("the outbox has one log for all sinks, as an earlier build wrote it: let that build deliver what waits, then remove the directory")
 	// ErrNotCut says that results came before Cut said where the pipeline resumes.
 	ErrNotCut = errors.New("outbox was not told where the pipeline resumes")
 )

@@ -36,7 +36,9 @@ func (s *Stream) Next(ctx context.Context, maxResults, maxBytes int) ([]pipeline
 		if s.cursor != from || s.loaded.invalid { // Seek or Cut came between
 			from, s.out, s.loaded.invalid = s.cursor, s.out[:0], false
 		}
-		s.expire()
+		if len(s.out) == 0 {
+			s.expire()
+		}
 		state, at := s.fill(maxResults, maxBytes)
 		if len(s.out) > 0 && (s.boundLast <= s.cursor || s.endOf() >= s.boundLast) {
 			s.cursor = s.endOf()
@@ -55,7 +57,7 @@ func (s *Stream) Next(ctx context.Context, maxResults, maxBytes int) ([]pipeline
 func (s *Stream) overcome(ctx context.Context, state fillState, at uint64) error {
 	switch state {
 	case needChunk:
-		return s.loaded.load(ctx, s.o.log, at)
+		return s.loaded.load(ctx, s.log, at)
 	case needSync:
 		s.mu.Lock()
 		_, err := s.writeGaps()
@@ -63,7 +65,7 @@ func (s *Stream) overcome(ctx context.Context, state fillState, at uint64) error
 		if err != nil {
 			return err
 		}
-		return s.o.log.Sync(ctx)
+		return s.log.Sync(ctx)
 	}
 	select {
 	case <-s.wake:
@@ -96,7 +98,7 @@ func (s *Stream) fill(maxResults, maxBytes int) (state fillState, at uint64) {
 	size := int(payloadBytes(s.out))
 	for seq := s.endOf() + 1; seq <= limit && len(s.out) < maxResults; {
 		if g := s.gapAt(seq); g != nil {
-			if g.at == 0 || g.at > s.o.log.Durable() && !s.o.faults.skipNotSynced {
+			if g.at == 0 || g.at > s.log.Durable() && !s.o.faults.skipNotSynced {
 				return needSync, 0
 			}
 			last := min(g.last, limit)
@@ -132,13 +134,14 @@ func (s *Stream) fill(maxResults, maxBytes int) (state fillState, at uint64) {
 	return filled, 0
 }
 
-// expire turns chunks that waited longer than the TTL and were not sent into gaps.
+// expire turns chunks that waited longer than the TTL and were not sent into gaps. Next, Seal and an Emit that finds the stream full
+// call it. mu is held.
 func (s *Stream) expire() {
-	if s.opt.TTL == 0 || len(s.out) > 0 {
+	if s.opt.TTL == 0 {
 		return
 	}
 	oldest := s.o.stamp().Elapsed - int64(s.opt.TTL)
-	visible, pinned := s.visible(), max(s.cursor, s.boundLast)
+	visible, pinned := s.visible(), s.pinned()
 	for i := 0; i < len(s.chunks); {
 		c := &s.chunks[i]
 		if c.last > visible || c.elapsed >= oldest {
@@ -148,8 +151,13 @@ func (s *Stream) expire() {
 			i++
 			continue
 		}
-		s.stats.Expired += c.count()
-		s.replaceChunk(i, "expired: older than the sink's ttl")
+		if s.o.faults.expireSilently { // the results vanish, their numbers look confirmed
+			last := c.last
+			s.cursor = max(s.cursor, last)
+			s.confirm(last, 0)
+			continue
+		}
+		s.replaceChunk(i, reasonExpired)
 	}
 }
 
@@ -202,10 +210,10 @@ func (s *Stream) settleDurably() error {
 		return nil
 	}
 	s.settle(s.confirmed)
-	if _, err := s.o.log.AppendReserved(appendSettled(nil, s.uid, s.confirmed)); err != nil {
+	if _, err := s.log.AppendReserved(appendSettled(nil, s.uid, s.confirmed)); err != nil {
 		return fmt.Errorf("settle gaps of %s: %w", s.uid, err)
 	}
-	return s.o.log.Sync(context.Background())
+	return s.log.Sync(context.Background())
 }
 
 // compareHeld compares the chain of a held result with upstream's.
@@ -226,10 +234,10 @@ func (s *Stream) compareHeld(seq, chain uint64) {
 // moveUp gives results that were never sent numbers behind those that upstream holds (at-least-once).
 func (s *Stream) moveUp(delta uint64) error {
 	from := s.fresh + 1
-	if _, err := s.o.log.AppendReserved(appendRenumber(nil, &renumberRecord{uid: s.uid, from: from, delta: delta})); err != nil {
+	if _, err := s.log.AppendReserved(appendRenumber(nil, &renumberRecord{uid: s.uid, from: from, delta: delta})); err != nil {
 		return fmt.Errorf("renumber %s: %w", s.uid, err)
 	}
-	if err := s.o.log.Sync(context.Background()); err != nil { // before any of them is sent under its new number
+	if err := s.log.Sync(context.Background()); err != nil { // before any of them is sent under its new number
 		return fmt.Errorf("renumber %s: %w", s.uid, err)
 	}
 	s.renumber(from, delta)
@@ -264,12 +272,12 @@ func (s *Stream) Bind(ctx context.Context, first, last uint64) error {
 	}
 	s.bind(first, last)
 	rec := boundRecord{head: head{uid: s.uid, generation: s.generation, inc: s.o.Incarnation()}, first: first, last: last}
-	_, err := s.o.log.AppendReserved(appendBound(nil, &rec))
+	_, err := s.log.AppendReserved(appendBound(nil, &rec))
 	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("bind batch of %s: %w", s.uid, err)
 	}
-	return s.o.log.Sync(ctx)
+	return s.log.Sync(ctx)
 }
 
 func (q *queue) bind(first, last uint64) {
@@ -294,7 +302,7 @@ func (s *Stream) Confirm(seq, chain uint64) error {
 	s.mu.Unlock()
 	signal(s.room)
 	if reclaim {
-		return s.o.reclaim(context.Background(), s.o.config.ReclaimBytes)
+		return s.reclaim(context.Background(), s.o.config.ReclaimBytes)
 	}
 	return nil
 }
@@ -330,5 +338,5 @@ func (s *Stream) Skip(ctx context.Context, first, last uint64, reason string) er
 	if s.o.faults.skipNotSynced {
 		return nil
 	}
-	return s.o.log.Sync(ctx)
+	return s.log.Sync(ctx)
 }

@@ -2,12 +2,14 @@
 // checkpoint relies on survives a power cut until it is confirmed; a result past the checkpoint that is restored is void;
 // a gap is durable before anyone can send it. FORMAT.md has the records, DESIGN.md the rules and who may call what.
 //
-// One Outbox serves one pipeline and has one log; each sink of the pipeline has a Stream in it. The task that owns a
-// sink calls Emit and Barrier, the checkpoint coordinator Seal and Released, the stream's sender all the rest.
+// One Outbox serves one pipeline; each sink of the pipeline has a Stream in it, with a log of its own: what one sink cannot deliver
+// takes no space from another. The task that owns a sink calls Emit and Barrier, the checkpoint coordinator Seal and Released, the
+// stream's sender all the rest.
 package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -36,7 +38,7 @@ type Options struct {
 
 // Recovery tells what Open found.
 type Recovery struct {
-	Log     *log.Recovery
+	Records uint64 // in the logs
 	Results uint64 // waiting, before Cut
 	Bytes   int64
 	Damaged []string // records that did not decode; they count as missing
@@ -52,10 +54,9 @@ type Range struct {
 	ChainConfirmed uint64
 }
 
-// Outbox is safe for concurrent use. mu guards the map; each stream has its own lock, and nothing holds
-// two of them but the writing of marks, which takes all in order of uid.
+// Outbox is safe for concurrent use. mu guards the map; each stream has its own lock, and nothing holds two of them.
 type Outbox struct {
-	log     *log.Log
+	o       Options
 	config  Config
 	stamp   func() pipeline.Stamp
 	logger  *slog.Logger
@@ -63,7 +64,6 @@ type Outbox struct {
 	faults  faults
 	// stuckAfter is how long a full log without any released result is waited for: a checkpoint may be under way.
 	stuckAfter time.Duration
-	unwatch    func()
 
 	mu      sync.Mutex
 	streams map[string]*Stream
@@ -72,12 +72,12 @@ type Outbox struct {
 	inc   atomic.Uint64 // Incarnation: major in the high half
 	ready atomic.Bool   // Cut was called: results may be emitted and handed out
 
-	sealing sync.Mutex // one Seal, Cut, or writing of marks at a time
+	sealing sync.Mutex // one Seal, Cut or Drop at a time
 }
 
 // faults are planted by tests to show that they would be found. All false in production: nothing else sets them.
 type faults struct {
-	skipNotSynced, cutNotSynced, trimBeforeMarks, releaseAtSeal, keepAtCut bool
+	skipNotSynced, cutNotSynced, trimBeforeMarks, releaseAtSeal, keepAtCut, dropInFlight, expireSilently, sharedPin bool
 }
 
 // Open recovers the outbox. Nothing can be emitted or read before Cut has said where the pipeline resumes.
@@ -91,20 +91,13 @@ func Open(o Options) (*Outbox, *Recovery, error) {
 	if err := o.Config.Validate(); err != nil {
 		return nil, nil, err
 	}
-	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: o.Dir, Config: o.Config.Log, Stamp: o.Stamp, Codec: o.Codec, Logger: o.Logger})
-	if err != nil {
-		return nil, nil, fmt.Errorf("open outbox log: %w", err)
+	if o.Codec == nil {
+		o.Codec = log.NewCodec()
 	}
-	b := &Outbox{log: l, config: o.Config, stamp: o.Stamp, logger: o.Logger, diverge: o.Divergence, streams: map[string]*Stream{}, stuckAfter: time.Minute}
-	rec := &Recovery{Log: lr}
-	b.unwatch = l.OnFull(func(full bool) {
-		if !full {
-			b.signalRoom()
-		}
-	})
+	b := &Outbox{o: o, config: o.Config, stamp: o.Stamp, logger: o.Logger, diverge: o.Divergence, streams: map[string]*Stream{}, stuckAfter: time.Minute}
+	rec := &Recovery{}
 	if err := b.recover(rec); err != nil {
-		_ = l.Close() // the first error says more
-		return nil, nil, fmt.Errorf("read outbox log: %w", err)
+		return nil, nil, errors.Join(fmt.Errorf("open outbox: %w", err), b.Close())
 	}
 	return b, rec, nil
 }
@@ -120,7 +113,11 @@ func (o *Outbox) Stream(sink string, opt StreamOptions) (*Stream, error) {
 	if o.closed {
 		return nil, ErrClosed
 	}
-	s := o.stream(sink)
+	s, err := o.stream(sink)
+	if err != nil {
+		return nil, err
+	}
+	s.log.SetMaxBytes(o.config.logBytes(opt.MaxBytes))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opt = opt
@@ -135,17 +132,21 @@ func (o *Outbox) Stream(sink string, opt StreamOptions) (*Stream, error) {
 	return s, nil
 }
 
-// stream finds or makes a stream; mu is held.
-func (o *Outbox) stream(uid string) *Stream {
-	s := o.streams[uid]
-	if s == nil {
-		s = newStream(o, uid)
-		o.streams[uid] = s
+// stream finds a stream, or makes it with an empty log; mu is held.
+func (o *Outbox) stream(uid string) (*Stream, error) {
+	if s := o.streams[uid]; s != nil {
+		return s, nil
 	}
-	return s
+	s := newStream(o, uid)
+	if err := s.openLog(streamDir(o.o.Dir, uid), &Recovery{}); err != nil { // what is in it was forgotten
+		return nil, err
+	}
+	s.uid, s.forgotten = uid, false
+	o.streams[uid] = s
+	return s, nil
 }
 
-// sorted gives the streams in order of uid: the order in which their locks are taken.
+// sorted gives the streams in order of uid.
 func (o *Outbox) sorted() []*Stream {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -189,23 +190,35 @@ func (o *Outbox) Forget(ctx context.Context, sink string) error {
 		return nil
 	}
 	s.close()
-	if _, err := o.log.AppendReserved(appendForget(nil, sink)); err != nil {
+	if _, err := s.log.AppendReserved(appendForget(nil, sink)); err != nil {
 		return fmt.Errorf("forget stream %s: %w", sink, err)
 	}
-	return o.log.Sync(ctx)
+	if err := s.log.Sync(ctx); err != nil {
+		return fmt.Errorf("forget stream %s: %w", sink, err)
+	}
+	if err := s.log.Trim(s.log.Last()); err != nil {
+		return fmt.Errorf("forget stream %s: %w", sink, err)
+	}
+	return s.closeLog()
 }
 
-// Stats adds up the streams.
+// Stats are those of each stream, by uid, and sums over their logs.
 type Stats struct {
-	Log     log.Stats
-	Streams map[string]StreamStats
+	Streams   map[string]StreamStats
+	LiveBytes int64  // of the logs' segments in use
+	DiskBytes int64  // with the spare ones
+	Pages     uint64 // of 4 KiB written since Open: about what reached the device
+	Syncs     uint64
 }
 
 // Stats is cheap enough for a scrape.
 func (o *Outbox) Stats() Stats {
-	st := Stats{Log: o.log.Stats(), Streams: map[string]StreamStats{}}
+	st := Stats{Streams: map[string]StreamStats{}}
 	for _, s := range o.sorted() {
 		st.Streams[s.uid] = s.Stats()
+		l := s.log.Stats()
+		st.LiveBytes, st.DiskBytes = st.LiveBytes+l.LiveBytes, st.DiskBytes+l.DiskBytes
+		st.Pages, st.Syncs = st.Pages+l.PagesWritten, st.Syncs+l.Syncs
 	}
 	return st
 }
@@ -220,32 +233,10 @@ func (o *Outbox) Close() error {
 	}
 	o.closed = true
 	o.mu.Unlock()
+	var errs []error
 	for _, s := range o.sorted() {
 		s.close()
+		errs = append(errs, s.closeLog())
 	}
-	o.unwatch()
-	return o.log.Close()
-}
-
-// stuck tells whether the log has reached its own bound (not that of the disk) and no stream has a result that may leave.
-func (o *Outbox) stuck() bool {
-	if l := o.log.Stats(); !l.Full || l.LiveBytes < l.MaxBytes/10*7 {
-		return false
-	}
-	for _, s := range o.sorted() {
-		s.mu.Lock()
-		drains := s.visible() > s.confirmed
-		s.mu.Unlock()
-		if drains {
-			return false
-		}
-	}
-	return true
-}
-
-// signalRoom wakes Emits that wait for the log.
-func (o *Outbox) signalRoom() {
-	for _, s := range o.sorted() {
-		signal(s.room)
-	}
+	return errors.Join(errs...)
 }

@@ -47,6 +47,7 @@ type queue struct {
 	ghosts                []gap
 	boundFirst, boundLast uint64 // batch whose bounds are fixed; 0 none
 	confirmedN, droppedN  uint64 // ledger: sequences that left the queue as data, as gaps
+	causes                causes // of droppedN
 	bytes                 int64  // payloads of all chunks
 	memory                int64  // payloads that are in memory
 	freed                 int64  // payloads in the log that are needed no more and that no marks record says so of
@@ -225,9 +226,9 @@ func (q *queue) confirm(seq, chain uint64) {
 	if seq <= q.confirmed {
 		return
 	}
-	dropped := overlap(q.gaps, q.confirmed+1, seq)
+	dropped := q.causes.count(q.gaps, q.confirmed+1, seq)
 	for i := range q.ghosts { // where a gap came in the place of a ghost, it counts once
-		dropped += overlap(uncovered(q.gaps, q.ghosts[i]), q.confirmed+1, seq)
+		dropped += q.causes.count(uncovered(q.gaps, q.ghosts[i]), q.confirmed+1, seq)
 	}
 	q.droppedN += dropped
 	q.confirmedN += seq - q.confirmed - dropped
@@ -249,17 +250,6 @@ func (q *queue) confirm(seq, chain uint64) {
 	if q.boundLast <= seq {
 		q.boundFirst, q.boundLast = 0, 0
 	}
-}
-
-// overlap counts the sequences of [first, last] that lie in gaps, which are disjoint.
-func overlap(gaps []gap, first, last uint64) (n uint64) {
-	for i := range gaps {
-		lo, hi := max(first, gaps[i].first), min(last, gaps[i].last)
-		if lo <= hi {
-			n += hi - lo + 1
-		}
-	}
-	return n
 }
 
 // cut makes everything past seq void (RULES 9). A higher generation than the queue's begins at seq.
@@ -365,7 +355,7 @@ func (q *queue) oldestAt() uint64 {
 
 func (q *queue) markEntry() markEntry {
 	return markEntry{uid: q.uid, generation: q.generation, start: q.start, confirmed: q.confirmed, chain: q.chain,
-		boundFirst: q.boundFirst, boundLast: q.boundLast, confirmedN: q.confirmedN, droppedN: q.droppedN}
+		boundFirst: q.boundFirst, boundLast: q.boundLast, confirmedN: q.confirmedN, droppedN: q.droppedN, causes: q.causes}
 }
 
 // restoreMark takes a marks record's line over.
@@ -377,7 +367,7 @@ func (q *queue) restoreMark(m *markEntry) {
 		q.generation, q.start = m.generation, m.start
 	}
 	q.confirm(m.confirmed, m.chain)
-	q.confirmedN, q.droppedN = m.confirmedN, m.droppedN
+	q.confirmedN, q.droppedN, q.causes = m.confirmedN, m.droppedN, m.causes
 	q.boundFirst, q.boundLast = m.boundFirst, m.boundLast
 }
 

@@ -11,13 +11,13 @@ import (
 
 // Kinds of records. FORMAT.md has the layout of each.
 const (
-	recordVersion = 1
+	recordVersion = 2
 
 	kindChunk    = 1 // consecutive results of one stream
 	kindGap      = 2 // a range that is sent as a gap
 	kindCut      = 3 // entries past a mark are void (RULES 9)
 	kindDrop     = 4 // entries of an incarnation are void (RULES 26)
-	kindMarks    = 5 // confirmed marks of all streams
+	kindMarks    = 5 // confirmed marks and counts
 	kindBound    = 6 // a batch whose bounds are fixed
 	kindRenumber = 7 // at-least-once: entries from a sequence on moved up
 	kindForget   = 8 // the stream is no part of the plan any more
@@ -79,6 +79,7 @@ type markEntry struct {
 	confirmed, chain      uint64
 	boundFirst, boundLast uint64
 	confirmedN, droppedN  uint64 // ledger
+	causes                causes
 }
 
 // nextChain is the chain hash of pipeline/DESIGN.md, "Sinks".
@@ -187,7 +188,7 @@ func appendMarks(dst []byte, marks []markEntry) []byte {
 	for i := range marks {
 		m := &marks[i]
 		dst = appendString(dst, m.uid)
-		for _, v := range [...]uint64{m.generation, m.start, m.confirmed, m.boundFirst, m.boundLast, m.confirmedN, m.droppedN} {
+		for _, v := range [...]uint64{m.generation, m.start, m.confirmed, m.boundFirst, m.boundLast, m.confirmedN, m.droppedN, m.causes[0], m.causes[1], m.causes[2]} {
 			dst = binary.AppendUvarint(dst, v)
 		}
 		dst = binary.LittleEndian.AppendUint64(dst, m.chain)

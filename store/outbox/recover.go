@@ -8,14 +8,43 @@ import (
 	"github.com/weirstream/weir/store/log"
 )
 
-// recover folds the log's records, in order, into the streams' queues. A record that does not decode although its frame
-// was whole is reported; what it held counts as missing, which Whole then finds.
+// recover opens the logs that are there. A record that does not decode although its frame was whole is reported; what it held
+// counts as missing, which Whole then finds.
 func (o *Outbox) recover(rec *Recovery) error {
-	first, last := o.log.First(), o.log.Last()
+	dirs, err := o.streamDirs()
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		s := newStream(o, "")
+		if err := s.openLog(dir, rec); err != nil {
+			return err
+		}
+		if s.uid == "" || s.forgotten { // made and never used, or given up: it is opened again when somebody asks for it
+			if err := s.closeLog(); err != nil {
+				return err
+			}
+			continue
+		}
+		if streamDir(o.o.Dir, s.uid) != dir {
+			return errors.Join(corrupt(fmt.Sprintf("%s holds the stream %s", dir, s.uid)), s.closeLog())
+		}
+		o.streams[s.uid] = s
+		for i := range s.chunks {
+			rec.Results += s.chunks[i].count()
+		}
+		rec.Bytes += s.bytes
+	}
+	return nil
+}
+
+// recover folds the records of the stream's log, in order, into its queue.
+func (s *Stream) recover(rec *Recovery) error {
+	first, last := s.log.First(), s.log.Last()
 	if first > last {
 		return nil
 	}
-	r, err := o.log.Reader(first)
+	r, err := s.log.Reader(first)
 	if err != nil {
 		return err
 	}
@@ -25,26 +54,20 @@ func (o *Outbox) recover(rec *Recovery) error {
 		if err != nil {
 			return err
 		}
-		if err := o.recoverBlock(b, rec); err != nil {
+		if err := s.recoverBlock(b, rec); err != nil {
 			return err
 		}
 		at = b.Last + 1
 	}
-	for _, s := range o.streams {
-		for i := range s.chunks {
-			rec.Results += s.chunks[i].count()
-		}
-		rec.Bytes += s.bytes
-	}
 	return nil
 }
 
-func (o *Outbox) recoverBlock(b *log.Block, rec *Recovery) error {
+func (s *Stream) recoverBlock(b *log.Block, rec *Recovery) error {
 	if b.Lost {
 		rec.Damaged = append(rec.Damaged, fmt.Sprintf("records %d to %d are lost", b.First, b.Last))
 	}
 	for at, data := range b.Records() {
-		err := o.fold(at, data, b.Stamp.Elapsed)
+		err := s.fold(at, data, b.Stamp.Elapsed)
 		if errors.Is(err, ErrVersion) {
 			return fmt.Errorf("record %d: %w", at, err)
 		}
@@ -56,7 +79,7 @@ func (o *Outbox) recoverBlock(b *log.Block, rec *Recovery) error {
 }
 
 // fold applies one record.
-func (o *Outbox) fold(at uint64, data []byte, elapsed int64) error {
+func (s *Stream) fold(at uint64, data []byte, elapsed int64) error {
 	kind, body, err := recordKind(data)
 	if err != nil {
 		return err
@@ -67,85 +90,112 @@ func (o *Outbox) fold(at uint64, data []byte, elapsed int64) error {
 		if err != nil {
 			return err
 		}
-		q := o.of(&h.head)
-		if q == nil {
-			return nil
+		if ok, err := s.belongs(&h.head); !ok {
+			return err
 		}
-		q.addChunk(chunk{first: h.first, last: h.last, recorded: h.first, bytes: h.bytes, at: at, chainBefore: h.chainBefore,
+		s.addChunk(chunk{first: h.first, last: h.last, recorded: h.first, bytes: h.bytes, at: at, chainBefore: h.chainBefore,
 			chainLast: h.chainLast, elapsed: elapsed, inc: h.inc})
-		q.dropCovered()
+		s.dropCovered()
 	case kindGap:
 		g, err := decodeGap(body)
 		if err != nil {
 			return err
 		}
-		if q := o.of(&g.head); q != nil && g.last > q.confirmed {
-			q.addGap(gap{first: g.first, last: g.last, chain: g.chain, pos: g.pos, reason: g.reason, at: at, inc: g.inc})
+		if ok, err := s.belongs(&g.head); !ok {
+			return err
+		}
+		if g.last > s.confirmed {
+			s.addGap(gap{first: g.first, last: g.last, chain: g.chain, pos: g.pos, reason: g.reason, at: at, inc: g.inc})
 		}
 	case kindCut:
 		c, err := decodeCut(body)
 		if err != nil {
 			return err
 		}
-		o.stream(c.uid).cut(c.generation, c.seq, c.chain)
-		o.raise(c.inc)
+		if err := s.named(c.uid); err != nil {
+			return err
+		}
+		s.cut(c.generation, c.seq, c.chain)
+		s.o.raise(c.inc)
 	case kindDrop:
 		inc, err := decodeDrop(body)
 		if err != nil {
 			return err
 		}
-		for _, s := range o.streams {
-			s.drop(inc)
-		}
+		s.drop(inc)
 	case kindMarks:
 		marks, err := decodeMarks(body)
 		if err != nil {
 			return err
 		}
 		for i := range marks {
-			o.stream(marks[i].uid).restoreMark(&marks[i])
+			if err := s.named(marks[i].uid); err != nil {
+				return err
+			}
+			s.restoreMark(&marks[i])
 		}
 	case kindBound:
 		b, err := decodeBound(body)
 		if err != nil {
 			return err
 		}
-		if q := o.of(&b.head); q != nil {
-			q.bind(b.first, b.last)
+		if ok, err := s.belongs(&b.head); !ok {
+			return err
 		}
+		s.bind(b.first, b.last)
 	case kindRenumber:
 		r, err := decodeRenumber(body)
 		if err != nil {
 			return err
 		}
-		o.stream(r.uid).renumber(r.from, r.delta)
+		if err := s.named(r.uid); err != nil {
+			return err
+		}
+		s.renumber(r.from, r.delta)
 	case kindForget:
 		uid, err := decodeForget(body)
 		if err != nil {
 			return err
 		}
-		delete(o.streams, uid)
+		if err := s.named(uid); err != nil {
+			return err
+		}
+		s.queue, s.forgotten = queue{uid: uid}, true
 	case kindSettled:
 		uid, seq, err := decodeSettled(body)
 		if err != nil {
 			return err
 		}
-		o.stream(uid).settle(seq)
+		if err := s.named(uid); err != nil {
+			return err
+		}
+		s.settle(seq)
 	}
 	return nil
 }
 
-// of finds the queue that a record belongs to; nil when the record is of a generation that has ended.
-func (o *Outbox) of(h *head) *queue {
-	s := o.stream(h.uid)
+// named takes the stream's uid from its first record; every other one has the same.
+func (s *Stream) named(uid string) error {
+	if s.uid == "" {
+		s.uid = uid
+	}
+	if s.uid != uid {
+		return corrupt(fmt.Sprintf("record of stream %s in the log of %s", uid, s.uid))
+	}
+	s.forgotten = false
+	return nil
+}
+
+// belongs tells whether a record counts; it does not when it is of a generation that has ended.
+func (s *Stream) belongs(h *head) (bool, error) {
+	if err := s.named(h.uid); err != nil {
+		return false, err
+	}
 	if s.generation == 0 {
 		s.generation = h.generation
 	}
-	o.raise(h.inc)
-	if h.generation < s.generation {
-		return nil
-	}
-	return &s.queue
+	s.o.raise(h.inc)
+	return h.generation >= s.generation, nil
 }
 
 func (o *Outbox) raise(inc Incarnation) {

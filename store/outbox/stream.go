@@ -16,14 +16,17 @@ import (
 type Stream struct {
 	o    *Outbox
 	opt  StreamOptions
+	log  *log.Log
 	wake chan struct{} // a token when results may have become visible
 	room chan struct{} // a token when bytes were freed
 
 	sending sync.Mutex // held by what moves the confirmed mark, one at a time; a Pin keeps them waiting. Before mu.
+	unwatch func()
 
 	mu sync.Mutex
 	queue
 	attached, marked, closed bool
+	forgotten                bool // the last record says that the stream is no part of the plan
 	open                     bool // the last chunk takes more results
 	engine                   uint64
 	engineChain              uint64 // chain of the pipeline's last result
@@ -35,6 +38,8 @@ type Stream struct {
 	cursor                   uint64 // the sender has what lies up to here
 	encoded                  []byte
 	stats                    StreamStats
+	untold                   uint64 // results given up since the last line about it
+	toldAt                   int64  // agent life at that line, ns; 0 none
 
 	out    []pipeline.Result // sender: result of the last Next
 	loaded readback          // sender
@@ -42,21 +47,24 @@ type Stream struct {
 
 type barrierMark struct{ id, seq uint64 }
 
-// StreamStats counts sequences since Open; Confirmed and Dropped since the stream began.
+// StreamStats counts sequences since Open; Confirmed, Dropped and the causes since the stream began.
 type StreamStats struct {
 	Emitted     uint64 // by the pipeline, replays included
 	Known       uint64 // replayed and dropped: upstream holds them
 	Divergences uint64
 	Confirmed   uint64 // left as data
 	Dropped     uint64 // left as gaps
-	Expired     uint64 // became gaps by TTL
-	Overflowed  uint64 // became gaps by drop_oldest
+	Rejected    uint64 // are or were gaps because upstream refused them; confirmed or not, as the next two
+	Expired     uint64 // ... by TTL
+	Overflowed  uint64 // ... by drop_oldest
 	Spilled     uint64 // results written to the log
 	Lost        uint64 // held by upstream once, and no more
 
+	Blocked       bool   // an Emit waits for room
 	Waiting       uint64 // sequences not confirmed
 	WaitingBytes  int64
 	MemoryBytes   int64
+	DiskBytes     int64 // of its log, with the spare segments
 	Last          uint64
 	ConfirmedUpTo uint64
 	VisibleUpTo   uint64
@@ -71,7 +79,11 @@ func (s *Stream) Stats() StreamStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
+	st.DiskBytes = s.log.Stats().DiskBytes
 	st.Confirmed, st.Dropped = s.confirmedN, s.droppedN
+	c := s.causes
+	c.count(s.gaps, s.confirmed+1, ^uint64(0))
+	st.Rejected, st.Expired, st.Overflowed = c[causeRejected], c[causeExpired], c[causeFull]
 	st.Last, st.ConfirmedUpTo, st.VisibleUpTo = s.last(), s.confirmed, s.visible()
 	st.Waiting, st.WaitingBytes, st.MemoryBytes = st.Last-s.confirmed, s.bytes, s.memory
 	return st
@@ -194,6 +206,7 @@ func (s *Stream) spareResults() []pipeline.Result {
 // makeRoom waits until n more bytes fit, or drops the oldest results that were not sent. When nothing is visible, waiting
 // could never end (the barrier that makes results visible comes behind this Emit), so it lets the result in.
 func (s *Stream) makeRoom(ctx context.Context, n int64) error {
+	s.expire() // a sender that waits for its upstream does not come to it
 	if s.opt.OnFull == DropOldest {
 		s.dropOldest(s.opt.MaxBytes - n)
 		return nil
@@ -202,37 +215,48 @@ func (s *Stream) makeRoom(ctx context.Context, n int64) error {
 		if err := s.waitRoom(ctx); err != nil {
 			return err
 		}
+		s.expire()
 	}
 	return nil
 }
 
 // waitRoom gives up the lock until something was confirmed.
 func (s *Stream) waitRoom(ctx context.Context) error {
+	s.stats.Blocked = true
 	s.mu.Unlock()
-	defer s.mu.Lock()
+	var err error
 	select {
 	case <-s.room:
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
-	if s.closed {
-		return ErrClosed
+	s.mu.Lock()
+	s.stats.Blocked = false
+	if err == nil && s.closed {
+		err = ErrClosed
 	}
-	return nil
+	return err
 }
 
 // dropOldest turns whole visible chunks that the sender does not have into gaps, until no more than keep bytes wait.
 func (s *Stream) dropOldest(keep int64) {
-	visible, pinned := s.visible(), max(s.cursor, s.boundLast)
+	visible, pinned := s.visible(), s.pinned()
 	for i := 0; i < len(s.chunks) && s.bytes > keep; {
 		c := &s.chunks[i]
 		if c.first <= pinned || c.last > visible || s.gapAt(c.last) != nil {
 			i++
 			continue
 		}
-		s.stats.Overflowed += c.count()
-		s.replaceChunk(i, "dropped: the queue was full")
+		s.replaceChunk(i, reasonFull)
 	}
+}
+
+// pinned is the last sequence that the sender has, or that is part of a batch whose bounds are fixed: it may be upstream already, as data.
+func (s *Stream) pinned() uint64 {
+	if s.o.faults.dropInFlight {
+		return s.confirmed
+	}
+	return max(s.cursor, s.boundLast)
 }
 
 // replaceChunk puts a gap in the place of chunk i. The gap becomes durable before it is sent (Next) or at the next Seal.
@@ -241,6 +265,7 @@ func (s *Stream) replaceChunk(i int, reason string) {
 	if i == len(s.chunks)-1 {
 		s.open = false
 	}
+	s.tellDrop(c, reason)
 	g := gap{first: c.first, last: c.last, chain: c.chainLast, reason: reason, inc: s.o.Incarnation()}
 	s.unload(c)
 	p := s.gapAt(c.first - 1)
@@ -250,6 +275,20 @@ func (s *Stream) replaceChunk(i int, reason string) {
 		return
 	}
 	s.addGap(g)
+}
+
+// tellEvery spaces the log lines about results that are given up, in agent life.
+const tellEvery = time.Minute
+
+// tellDrop logs that results are given up: the first time, then once a minute.
+func (s *Stream) tellDrop(c *chunk, reason string) {
+	s.untold += c.count()
+	now := s.o.stamp().Elapsed
+	if s.toldAt != 0 && now-s.toldAt < int64(tellEvery) {
+		return
+	}
+	s.o.logger.Warn("results are given up, upstream gets a gap in their place", "sink", s.uid, "reason", reason, "last", c.last, "results", s.untold)
+	s.toldAt, s.untold = max(now, 1), 0
 }
 
 // Barrier remembers what belongs to checkpoint b. It does no I/O.
@@ -276,12 +315,12 @@ func (s *Stream) spill(ctx context.Context) error {
 		return err
 	}
 	s.mu.Unlock()
-	err = s.o.log.Sync(ctx)
+	err = s.log.Sync(ctx)
 	s.mu.Lock()
 	if err != nil {
 		return fmt.Errorf("spill results of %s: %w", s.uid, err)
 	}
-	s.evict(s.o.log.Durable())
+	s.evict(s.log.Durable())
 	return nil
 }
 
@@ -295,8 +334,8 @@ func (s *Stream) waitLog(ctx context.Context) error {
 			s.dropOldest(s.bytes / 4 * 3)
 		}
 		s.mu.Unlock()
-		err := s.o.reclaim(ctx, 1)
-		stuck := err == nil && s.o.stuck()
+		err := s.reclaim(ctx, 1)
+		stuck := err == nil && s.stuck()
 		s.mu.Lock()
 		if err != nil {
 			return err
@@ -352,7 +391,7 @@ func (s *Stream) write(seq uint64) (wrote bool, err error) {
 		c.recorded = c.first
 		h := head{uid: s.uid, generation: s.generation, inc: c.inc}
 		s.encoded = appendChunk(s.encoded[:0], &h, s.chainBefore(i), c.results)
-		if c.at, err = s.o.log.Append(s.encoded); err != nil {
+		if c.at, err = s.log.Append(s.encoded); err != nil {
 			c.at = 0
 			return wrote, fmt.Errorf("write results of %s: %w", s.uid, err)
 		}
@@ -389,7 +428,7 @@ func (s *Stream) writeGaps() (wrote bool, err error) {
 		}
 		rec := gapRecord{head: head{uid: s.uid, generation: s.generation, inc: g.inc}, first: g.first, last: g.last,
 			chain: g.chain, pos: g.pos, reason: g.reason}
-		if g.at, err = s.o.log.AppendReserved(appendGap(nil, &rec)); err != nil {
+		if g.at, err = s.log.AppendReserved(appendGap(nil, &rec)); err != nil {
 			g.at = 0
 			return wrote, fmt.Errorf("write gap of %s: %w", s.uid, err)
 		}

@@ -159,7 +159,7 @@ func TestReleaseCoversAbortedBarriers(t *testing.T) {
 // TestImmediateConfirmedNeverTouchesFlash: what upstream has before the barrier costs no write at all.
 func TestImmediateConfirmedNeverTouchesFlash(t *testing.T) {
 	x := newOne(t, StreamOptions{Mode: ImmediateCommit})
-	before := x.o.log.Last()
+	before := x.s.log.Last()
 	x.emit(1, 50)
 	if n := strings.Count(x.next(), " ") + 1; n != 50 {
 		t.Fatalf("%d results", n)
@@ -170,8 +170,8 @@ func TestImmediateConfirmedNeverTouchesFlash(t *testing.T) {
 	if r := x.seal(1); r != (Range{UID: "s", Generation: 1, Confirmed: 50, Last: 50, ChainConfirmed: x.chain[50]}) {
 		t.Fatalf("range %+v", r)
 	}
-	if x.o.log.Last() != before {
-		t.Fatalf("%d records were written", x.o.log.Last()-before)
+	if x.s.log.Last() != before {
+		t.Fatalf("%d records were written", x.s.log.Last()-before)
 	}
 	x.emit(51, 60)
 	if err := x.s.Confirm(53, x.chain[53]); err != nil {
@@ -411,7 +411,7 @@ func TestLongOutageStaysInBounds(t *testing.T) {
 			t.Fatalf("%d bytes in memory, the window has %d", m, x.conf.WindowBytes)
 		}
 	}
-	live := x.o.log.Stats().LiveBytes
+	live := x.s.log.Stats().LiveBytes
 	x.seek(1, 0)
 	for seq := uint64(0); seq < n; {
 		results, err := x.s.Next(t.Context(), 40, 1<<20)
@@ -427,7 +427,7 @@ func TestLongOutageStaysInBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if after := x.o.log.Stats().LiveBytes; after > live/4 {
+	if after := x.s.log.Stats().LiveBytes; after > live/4 {
 		t.Fatalf("%d bytes live in the log after all was confirmed, %d before", after, live)
 	}
 }

@@ -30,6 +30,7 @@ type world struct {
 	inc       Incarnation
 	nonce     int
 	crashes   int
+	elapsed   time.Duration // agent life
 
 	crasher *disktest.Crasher // set: every point of every operation is tried
 	found   error             // the first failure of such a point
@@ -60,7 +61,8 @@ type manifest struct {
 
 func newWorld(seed uint64, nondet bool, f faults) *world {
 	w := &world{rnd: rand.New(rand.NewPCG(seed, 7)), m: newMedium(), nondet: nondet, faults: f, config: smallConfig(), inc: Incarnation{Major: 1}}
-	modes := []StreamOptions{{Mode: CheckpointCommit}, {Mode: ImmediateCommit}, {Mode: ImmediateCommit, MaxBytes: 1000, OnFull: DropOldest}}
+	modes := []StreamOptions{{Mode: CheckpointCommit}, {Mode: ImmediateCommit}, {Mode: ImmediateCommit, MaxBytes: 1000, OnFull: DropOldest},
+		{Mode: CheckpointCommit, TTL: time.Minute}, {Mode: ImmediateCommit, TTL: time.Minute, MaxBytes: 2000, OnFull: DropOldest}}
 	if nondet {
 		modes = modes[:1]
 	}
@@ -80,7 +82,8 @@ func smallConfig() Config {
 
 // start opens the outbox, restores a checkpoint and opens every upstream.
 func (w *world) start(fallback bool) error {
-	o, rec, err := Open(Options{FS: w.m.fs(), Dir: "outbox", Config: w.config})
+	o, rec, err := Open(Options{FS: w.m.fs(), Dir: "outbox", Config: w.config,
+		Stamp: func() pipeline.Stamp { return pipeline.Stamp{Elapsed: int64(w.elapsed)} }})
 	if err != nil {
 		return err
 	}
@@ -287,7 +290,7 @@ func (w *world) sum() uint64 {
 // clone copies what survives the power cut: manifests, upstreams, dead letters.
 func (w *world) clone(m medium) *world {
 	c := &world{rnd: rand.New(rand.NewPCG(1, 2)), m: m, faults: w.faults, config: w.config, nondet: w.nondet, manifests: slices.Clone(w.manifests),
-		barrier: w.barrier, inc: w.inc, nonce: w.nonce}
+		barrier: w.barrier, inc: w.inc, nonce: w.nonce, elapsed: w.elapsed}
 	for _, k := range w.sinks {
 		c.sinks = append(c.sinks, &sinkWorld{uid: k.uid, opt: k.opt, made: maps.Clone(k.made), held: slices.Clone(k.held), dead: maps.Clone(k.dead)})
 	}
@@ -309,6 +312,7 @@ func (w *world) crash() error {
 // step does something at random.
 func (w *world) step() error {
 	k := w.sinks[w.rnd.IntN(len(w.sinks))]
+	w.elapsed += time.Duration(w.rnd.IntN(10)) * time.Second
 	switch n := w.rnd.IntN(100); {
 	case n < 35:
 		return w.emit(k, 1+w.rnd.IntN(9))
@@ -365,7 +369,7 @@ func (k *sinkWorld) check() error {
 		return fmt.Errorf("%s: upstream holds %d results, %d were made", k.uid, len(k.held), k.seq)
 	}
 	st := k.s.Stats()
-	gaps := uint64(0)
+	gaps, by := uint64(0), causes{}
 	for i, h := range k.held {
 		seq := uint64(i + 1)
 		switch {
@@ -373,15 +377,23 @@ func (k *sinkWorld) check() error {
 			return fmt.Errorf("%s: result %d upstream is %q, the pipeline's is %q", k.uid, seq, h.payload, k.made[seq])
 		case h.gap && h.payload == "rejected" && k.dead[seq] == "":
 			return fmt.Errorf("%s: result %d is a gap without a dead letter", k.uid, seq)
-		case h.gap && h.payload != "rejected" && k.opt.OnFull != DropOldest:
+		case h.gap && h.payload == reasonFull && k.opt.OnFull != DropOldest, h.gap && h.payload == reasonExpired && k.opt.TTL == 0:
 			return fmt.Errorf("%s: result %d is a gap: %s", k.uid, seq, h.payload)
 		}
 		if h.gap {
 			gaps++
+			c, ok := causeOf(h.payload)
+			if !ok {
+				return fmt.Errorf("%s: result %d is a gap for no cause: %s", k.uid, seq, h.payload)
+			}
+			by[c]++
 		}
 	}
 	if st.Dropped != gaps || st.Confirmed+st.Dropped != k.seq {
 		return fmt.Errorf("%s: ledger says %d confirmed and %d dropped, upstream holds %d with %d gaps", k.uid, st.Confirmed, st.Dropped, k.seq, gaps)
+	}
+	if n := (causes{st.Rejected, st.Expired, st.Overflowed}); n != by {
+		return fmt.Errorf("%s: ledger says %v were rejected, expired, dropped, upstream holds such gaps: %v", k.uid, n, by)
 	}
 	if st.Divergences != 0 {
 		return fmt.Errorf("%s: %d divergences", k.uid, st.Divergences)

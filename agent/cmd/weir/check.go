@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline/plan"
@@ -22,15 +23,22 @@ func checkCommand(o *options) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			space := agent.SpaceOf(cfg)
 			if o.output == "json" {
-				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg))
+				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space))
 			}
 			for _, p := range cfg.Pipelines {
 				for _, r := range p.Regions() {
 					fmt.Fprint(c.OutOrStdout(), plan.Explain(&r.Spec, r.Graph))
 				}
 			}
+			for _, l := range cfg.Links {
+				fmt.Fprintln(c.OutOrStdout(), l)
+			}
 			for _, w := range cfg.Warnings {
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
+			}
+			if w := space.Warning(); w != "" {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s: ok, %d pipelines, %d warnings\n", cfg.File, len(cfg.Pipelines), len(cfg.Warnings))
@@ -44,6 +52,7 @@ type checkReport struct {
 	File      string          `json:"file"`
 	Pipelines []checkPipeline `json:"pipelines"`
 	Warnings  []string        `json:"warnings"`
+	Space     agent.Space     `json:"space"`
 }
 
 type checkPipeline struct {
@@ -52,8 +61,8 @@ type checkPipeline struct {
 	Explain string `json:"explain"`
 }
 
-func checked(cfg *config.Config) checkReport {
-	r := checkReport{File: cfg.File, Warnings: []string{}}
+func checked(cfg *config.Config, space agent.Space) checkReport {
+	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space}
 	for _, p := range cfg.Pipelines {
 		for _, region := range p.Regions() {
 			r.Pipelines = append(r.Pipelines, checkPipeline{
@@ -63,6 +72,9 @@ func checked(cfg *config.Config) checkReport {
 	}
 	for _, w := range cfg.Warnings {
 		r.Warnings = append(r.Warnings, w.String())
+	}
+	if w := space.Warning(); w != "" {
+		r.Warnings = append(r.Warnings, w)
 	}
 	return r
 }

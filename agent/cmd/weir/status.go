@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -102,7 +103,10 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 	}
 	for _, s := range p.Sinks {
 		fmt.Fprintf(t, "  sink %s\temitted %d\tconfirmed %d\tpending %d\trejected %d\tdropped %d\t%s, %s, %s %s\n",
-			s.UID, s.Emitted, s.Confirmed, s.Pending, s.Rejected, s.Dropped, s.Commit, s.Guarantee, s.State, s.Error)
+			s.UID, s.Emitted, s.Confirmed, s.Pending, s.Rejected, s.Dropped, s.Commit, s.Guarantee, s.State, cmp.Or(s.Error, s.Held))
+		if s.Pending > 0 || s.Dropped > 0 {
+			fmt.Fprintf(t, "    \t%d of %d bytes wait%s\t%d on flash\texpired %d\toverflowed %d\n", s.Bytes, s.BytesMax, full(s.Full), s.DiskBytes, s.Expired, s.Overflowed)
+		}
 	}
 	switch {
 	case p.Balanced:
@@ -110,4 +114,11 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 	case p.Imbalance != "": // neither: it has not run since the agent started
 		fmt.Fprintf(t, "  ledger\tNOT balanced: %s\n", p.Imbalance)
 	}
+}
+
+func full(f bool) string {
+	if f {
+		return ", FULL: it holds the pipeline"
+	}
+	return ""
 }

@@ -206,6 +206,11 @@ func (m *Mem) List(dir string) ([]string, error) {
 			names = append(names, filepath.Base(name))
 		}
 	}
+	for d := range m.dirs {
+		if d != dir && filepath.Dir(d) == dir {
+			names = append(names, filepath.Base(d))
+		}
+	}
 	slices.Sort(names)
 	return names, nil
 }

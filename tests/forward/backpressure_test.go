@@ -1,0 +1,65 @@
+package forward
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/agent/api"
+)
+
+// TestPressureGoesBackToTheBroker: the receiver refuses. Sink full, pipeline held, journal full, session holds back, and the broker keeps
+// the rest; kill -9 in that state; then the receiver takes again, and each message is there once.
+func TestPressureGoesBackToTheBroker(t *testing.T) {
+	s := newSite(t, "", `
+journal: {max_bytes: 1MiB, segment: 256KiB, reserve: 0, compress: false}
+pipelines:
+  p:
+    start: earliest
+    checkpoint: {interval: 200ms}
+    sinks:
+      - {uid: up, from: m, max_bytes: 64KiB, on_full: block, http: {url: "URL/dead", batch: {records: 100}}}
+`)
+	s.refusing.Store(true)
+	s.start()
+	const messages = 9000
+	s.publish(300, 400) // more than the sink may hold, let in before the first checkpoint makes them visible
+	s.await("a checkpoint covers them", func(st *api.Status) bool {
+		return st.Pipelines[0].Position > 299 && st.Pipelines[0].Checkpoint.Position == st.Pipelines[0].Position
+	})
+	s.publish(100, 400)
+	s.await("the sink is full", func(st *api.Status) bool { return sinkOf(st, "up").Full })
+	s.publish(messages-s.published, 400) // Flush: the broker has them all
+	full := func(st *api.Status) bool {
+		return sinkOf(st, "up").Full && st.Journal.Full && st.Sessions[0].Counters["full"] > 0
+	}
+	st := s.await("the pressure is at the broker", full)
+	k := sinkOf(&st, "up")
+	if k.Bytes > 300*500 || k.Confirmed != 0 || k.State != "retrying" || !strings.Contains(k.Error, "503") {
+		t.Errorf("sink %+v", k)
+	}
+	if n := st.Sessions[0].Counters["journaled"]; n >= messages {
+		t.Errorf("all of %d messages are in a journal of 1 MiB", n)
+	}
+	text := strings.Join(st.Problems, "; ")
+	for _, want := range []string{"sink up is full", "the journal is full", "503"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the problems do not say %q: %s", want, text)
+		}
+	}
+	stood := st.Pipelines[0].Position
+	s.agent.Kill()
+	s.start()
+	st = s.await("the pressure is there again", full)
+	if again := st.Pipelines[0].Position; again < stood/2 || again > messages/2 {
+		t.Errorf("the pipeline stands at %d, before the kill at %d", again, stood)
+	}
+	s.refusing.Store(false)
+	st = s.await("everything is delivered", func(st *api.Status) bool {
+		return sinkOf(st, "up").Confirmed == messages && !st.Journal.Full
+	})
+	if k := sinkOf(&st, "up"); k.Full || k.Rejected+k.Dropped != 0 || !st.Pipelines[0].Balanced {
+		t.Errorf("after all was delivered: %+v, %s", k, st.Pipelines[0].Imbalance)
+	}
+	s.must(s.agent.Stop(patience))
+	s.exact("up")
+}

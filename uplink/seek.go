@@ -1,0 +1,66 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// open asks upstream what it holds until it answers, and puts the queue there.
+func (s *Sender) open(ctx context.Context) error {
+	for {
+		prog, err := s.tryOpen(ctx)
+		switch {
+		case err == nil:
+			return s.seek(ctx, prog)
+		case errors.Is(err, ErrFenced):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		if err := s.backOff(ctx, err); err != nil {
+			return err
+		}
+		if err := s.allowed(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Sender) tryOpen(ctx context.Context) (Progress, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	s.metrics.Opened.Add(1)
+	prog, err := s.o.Endpoint.Open(ctx, s.o.Stream, s.o.Incarnation, s.o.Generation)
+	if err != nil || s.keyOnly {
+		return prog, err
+	}
+	if s.o.Incarnation.Less(prog.Incarnation) || prog.Generation > s.o.Generation {
+		return prog, fmt.Errorf("%w: it is at generation %d, incarnation %s", ErrFenced, prog.Generation, prog.Incarnation)
+	}
+	return prog, nil
+}
+
+// seek puts the queue where upstream ends. What upstream lost although it had confirmed it is sent as a gap: the stream
+// goes on, and the loss is counted.
+func (s *Sender) seek(ctx context.Context, prog Progress) error {
+	if s.keyOnly {
+		s.o.Queue.Resume()
+		return nil
+	}
+	known, lostFirst, lostLast, err := s.o.Queue.Seek(prog.Generation, prog.Seq, prog.Chain)
+	if err != nil {
+		return err
+	}
+	s.metrics.KnownUpstream.Add(known)
+	if lostLast == 0 {
+		return nil
+	}
+	s.metrics.LostUpstream.Add(lostLast - lostFirst + 1)
+	s.log.Error("upstream lost results that it had confirmed", "first", lostFirst, "last", lostLast)
+	gap := pipeline.Result{Seq: lostFirst, Last: lostLast, Kind: pipeline.ResultGap, Time: pipeline.NoTime,
+		Payload: []byte("confirmed before, lost upstream")}
+	return s.deliver(ctx, s.batch([]pipeline.Result{gap}))
+}
