@@ -31,6 +31,7 @@ func (a *Agent) keepSpace(ctx context.Context) error {
 		case <-timer.C:
 		}
 		a.letGo(ctx, moved, time.Now())
+		a.expireDead(ctx)
 		if err := a.journal.Trim(ctx); err != nil && ctx.Err() == nil && time.Since(complained) > trimComplaintEvery {
 			complained = time.Now()
 			a.log.Error("journal trim failed", "error", err)

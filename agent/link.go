@@ -172,14 +172,6 @@ func (l *link) ledger(mark pipeline.SinkMark) api.SinkLedger {
 		Emitted: max(mark.Seq, st.ConfirmedUpTo), Confirmed: st.ConfirmedUpTo, Rejected: m.Rejected.Load(),
 		Dropped: st.Expired + st.Overflowed, Retries: m.Retried.Load(), Divergences: st.Divergences, Error: m.LastError(),
 	}
-	s.Pending = s.Emitted - s.Confirmed
-	switch {
-	case m.Fenced.Load():
-		s.State = "fenced"
-	case s.Error != "":
-		s.State = "retrying"
-	default:
-		s.State = "ok"
-	}
+	s.Pending, s.State = s.Emitted-s.Confirmed, senderState(m)
 	return s
 }

@@ -82,6 +82,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow),
 	}
 	p.Large = a.stateStatus()
+	p.Dead = a.deadStatus()
 	for _, t := range a.engine.Status() {
 		task := api.TaskStatus{Name: t.Name, Position: uint64(t.Handled)}
 		for _, r := range t.Regions {

@@ -38,7 +38,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	for _, d := range recovered.Damaged {
 		a.log.Error("outbox record is damaged and counts as missing", "what", d)
 	}
-	return a.openDead(filepath.Join(dir, "dead"))
+	return a.openDead(ctx, filepath.Join(dir, deadDir))
 }
 
 // openStore opens a pipeline's checkpoints through recovery.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,27 +61,6 @@ func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// DeadLetters calls f for the dead letters of a pipeline behind seq after.
-func (c *Client) DeadLetters(ctx context.Context, pipeline string, after uint64, limit int, f func(DeadLetter) error) error {
-	body, err := c.open(ctx, http.MethodGet, fmt.Sprintf("/v1/pipelines/%s/deadletters?after=%d&limit=%d", url.PathEscape(pipeline), after, limit))
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	lines := bufio.NewReader(body)
-	for d := json.NewDecoder(lines); ; {
-		var l DeadLetter
-		if err := d.Decode(&l); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("read dead letters: %w", err)
-		}
-		if err := f(l); err != nil {
-			return err
-		}
-	}
-}
-
 func (c *Client) call(ctx context.Context, method, path string, into any) error {
 	body, err := c.open(ctx, method, path)
 	if err != nil {
@@ -99,7 +77,11 @@ func (c *Client) call(ctx context.Context, method, path string, into any) error 
 }
 
 func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://weir"+path, nil)
+	return c.send(ctx, method, path, nil)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, content io.Reader) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://weir"+path, content)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}

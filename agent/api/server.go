@@ -24,7 +24,8 @@ type Agent interface {
 	StopPipeline(ctx context.Context, pipeline string) error
 	StartPipeline(ctx context.Context, pipeline string) error
 	RestartPipeline(ctx context.Context, pipeline string) error
-	DeadLetters(pipeline string, after uint64, limit int, f func(seq uint64, letter []byte) error) error
+	DeadLetters(pipeline string, q DeadQuery, f func(DeadLetter) error) error
+	Requeue(ctx context.Context, pipeline string, q RequeueQuery) (RequeueAnswer, error)
 	TapPipeline(ctx context.Context, pipeline string, o TapOptions, line func(b []byte, more bool) error) error
 }
 
@@ -121,6 +122,7 @@ func (s *Server) routes() http.Handler {
 		})
 	}
 	m.HandleFunc("GET /v1/pipelines/{name}/deadletters", s.deadLetters)
+	m.HandleFunc("POST /v1/pipelines/{name}/deadletters/requeue", s.requeue)
 	m.HandleFunc("GET /v1/pipelines/{name}/tap", s.tap)
 	m.HandleFunc("GET /metrics", s.metrics)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.agent.Health()) })

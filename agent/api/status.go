@@ -65,6 +65,7 @@ type PipelineStatus struct {
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`
 	Sinks      []SinkLedger     `json:"sinks"`
+	Dead       *DeadStatus      `json:"dead_letters,omitempty"` // nil: it does not run
 	// StaleLookups are lookup files that changed since the pipeline's checkpoints began: it goes on with their earlier content.
 	StaleLookups []string `json:"stale_lookups,omitempty"`
 	// Balanced tells that the ledger's sums match (see docs/ledger.md); Imbalance says where they do not.
@@ -144,6 +145,33 @@ type SinkLedger struct {
 	Divergences uint64 `json:"divergences"`
 	State       string `json:"state"`
 	Error       string `json:"error,omitempty"`
+}
+
+// DeadStatus is what became of the pipeline's dead letters: kept = held + evicted + expired + requeued.
+type DeadStatus struct {
+	Kept     uint64 `json:"kept"`
+	Held     uint64 `json:"held"`
+	Evicted  uint64 `json:"evicted"`  // made room for newer ones
+	Expired  uint64 `json:"expired"`  // were older than max_age
+	Requeued uint64 `json:"requeued"` // are in the journal again
+	Bytes    int64  `json:"bytes"`
+	BytesMax int64  `json:"bytes_max"`
+	OldestMs int64  `json:"oldest_ms,omitempty"`
+	// Sink is where they go as well; nil: nowhere.
+	Sink *DeadSinkStatus `json:"sink,omitempty"`
+}
+
+// DeadSinkStatus is the stream of dead letters upstream: kept = before + delivered + pending + dropped + rejected.
+type DeadSinkStatus struct {
+	Stream    string `json:"stream"`
+	Kept      uint64 `json:"kept"`
+	Before    uint64 `json:"before"` // upstream held them when the pipeline started
+	Delivered uint64 `json:"delivered"`
+	Pending   uint64 `json:"pending"`
+	Dropped   uint64 `json:"dropped"` // made room before they were sent
+	Rejected  uint64 `json:"rejected"`
+	State     string `json:"state"`
+	Error     string `json:"error,omitempty"`
 }
 
 // CheckpointInfo is one retained checkpoint.

@@ -37,6 +37,7 @@ func (c *Config) Validate() plan.Problems {
 		for _, s := range p.Sinks {
 			c.checkSink(s, files, &problems)
 		}
+		p.checkDeadSink(&problems)
 		graph, found, warnings := plan.Compile(&p.Spec)
 		problems = append(problems, found...)
 		c.Warnings = append(c.Warnings, warnings...)
