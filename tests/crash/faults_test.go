@@ -91,7 +91,7 @@ func TestReleaseBuildHasNoFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"WEIR_FAULT", "WEIR_ABORT_EVERY", "WEIR_POWERCUT", "WEIR_SYNC_DELAY", "WEIR_ANCHOR_EVERY"} {
+		for _, name := range []string{"WEIR_FAULT", "WEIR_ABORT_EVERY", "WEIR_POWERCUT", "WEIR_SYNC_DELAY", "WEIR_ANCHOR_EVERY", "WEIR_DIE_AT"} {
 			if got := bytes.Contains(b, []byte(name)); got != want {
 				t.Errorf("%s reads %s: %v, want %v", build, name, got, want)
 			}
