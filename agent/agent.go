@@ -64,7 +64,8 @@ type Agent struct {
 	allowEmpty  *permit
 	acceptGap   *permit
 	earlyMu     sync.Mutex
-	deadLocks   map[string]*sync.Mutex    // by pipeline: who has its dead letters open; earlyMu guards the map
+	deadLocks   map[string]*sync.Mutex // by pipeline: who has its dead letters open; earlyMu guards the map
+	diverged    divergences
 	requeueing  sync.Mutex                // one requeue at a time
 	die         func(at string)           // planted by tests: called between the steps of a requeue
 	early       map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint

@@ -169,9 +169,8 @@ func (l *link) ledger(mark pipeline.SinkMark) api.SinkLedger {
 	m, st := l.sender.Metrics(), l.queue.Stats()
 	s := api.SinkLedger{
 		UID: l.uid, Stream: l.stream.String(), Commit: l.commit, Guarantee: string(l.endpoint.Guarantee()), Generation: mark.Generation,
-		Emitted: max(mark.Seq, st.ConfirmedUpTo), Confirmed: st.ConfirmedUpTo, Rejected: m.Rejected.Load(),
-		Dropped: st.Expired + st.Overflowed, Retries: m.Retried.Load(), Divergences: st.Divergences, Error: m.LastError(),
+		Emitted: max(mark.Seq+st.Shift, st.Last), Confirmed: st.Confirmed, Rejected: st.Rejected, Dropped: st.Dropped, Pending: st.Held,
+		Lost: st.Lost, Retries: m.Retried.Load(), State: senderState(m), Error: m.LastError(),
 	}
-	s.Pending, s.State = s.Emitted-s.Confirmed, senderState(m)
 	return s
 }

@@ -107,11 +107,12 @@ type RegionStatus struct {
 	Rows  []uint64 `json:"rows"`
 }
 
-// SourceLedger: received + split = rows + tombstones + dead.
+// SourceLedger: received + split = processed + dead, and processed = rows + tombstones. Copies were left out before the journal: SessionStatus.
 type SourceLedger struct {
 	Name       string `json:"name"`
 	Received   uint64 `json:"received"` // messages
 	Split      uint64 `json:"split"`    // records in them beyond the first of each
+	Processed  uint64 `json:"processed"`
 	Rows       uint64 `json:"rows"`
 	Tombstones uint64 `json:"tombstones"`
 	Dead       uint64 `json:"dead"`
@@ -128,7 +129,7 @@ type StepLedger struct {
 	Dead    uint64 `json:"dead"`
 }
 
-// SinkLedger: emitted = confirmed + pending; rejected and dropped ones are among the confirmed, as gaps.
+// SinkLedger: emitted = confirmed + pending + dropped + rejected. Dropped and rejected ones are told upstream as gaps.
 type SinkLedger struct {
 	UID         string `json:"uid"`
 	Stream      string `json:"stream"`
@@ -141,8 +142,10 @@ type SinkLedger struct {
 	Pending     uint64 `json:"pending"`
 	Rejected    uint64 `json:"rejected"`
 	Dropped     uint64 `json:"dropped"`
+	Lost        uint64 `json:"lost_upstream"` // of the confirmed: upstream held them once and holds them no more; since the pipeline started
 	Retries     uint64 `json:"retries"`
-	Divergences uint64 `json:"divergences"`
+	Divergences uint64 `json:"divergences"`           // results made again that differ from what upstream holds; since the agent started
+	DivergedAt  uint64 `json:"diverged_at,omitempty"` // sequence at which the latest was found: it is this result or one before it
 	State       string `json:"state"`
 	Error       string `json:"error,omitempty"`
 }

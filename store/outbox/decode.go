@@ -13,7 +13,7 @@ func recordKind(rec []byte) (byte, []byte, error) {
 	if len(rec) < 2 {
 		return 0, nil, corrupt("short record")
 	}
-	if rec[0] != recordVersion {
+	if v := rec[0]; v != recordVersion && (v != marksVersion || rec[1] != kindMarks) {
 		return 0, nil, fmt.Errorf("%w: %d", ErrVersion, rec[0])
 	}
 	if rec[1] < kindChunk || rec[1] > kindSettled {
@@ -216,7 +216,7 @@ func decodeSettled(body []byte) (uid string, seq uint64, err error) {
 	return uid, seq, c.end("settled")
 }
 
-func decodeMarks(body []byte) ([]markEntry, error) {
+func decodeMarks(version byte, body []byte) ([]markEntry, error) {
 	c := cursor{b: body}
 	n := c.uvarint()
 	if n > uint64(len(body))/16 {
@@ -227,6 +227,9 @@ func decodeMarks(body []byte) ([]markEntry, error) {
 		m := markEntry{uid: c.text()}
 		for _, p := range [...]*uint64{&m.generation, &m.start, &m.confirmed, &m.boundFirst, &m.boundLast, &m.confirmedN, &m.droppedN} {
 			*p = c.uvarint()
+		}
+		if version > 1 {
+			m.rejectedN = c.uvarint()
 		}
 		m.chain = c.fixed64()
 		marks = append(marks, m)

@@ -3,6 +3,7 @@ package outbox
 import (
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -47,6 +48,8 @@ type queue struct {
 	ghosts                []gap
 	boundFirst, boundLast uint64 // batch whose bounds are fixed; 0 none
 	confirmedN, droppedN  uint64 // ledger: sequences that left the queue as data, as gaps
+	rejectedN             uint64 // of the gaps: upstream refused the result
+	miscounts             bool   // planted by a test: of each confirmation one result is not counted
 	bytes                 int64  // payloads of all chunks
 	memory                int64  // payloads that are in memory
 	freed                 int64  // payloads in the log that are needed no more and that no marks record says so of
@@ -225,12 +228,17 @@ func (q *queue) confirm(seq, chain uint64) {
 	if seq <= q.confirmed {
 		return
 	}
-	dropped := overlap(q.gaps, q.confirmed+1, seq)
+	dropped, rejected := overlap(q.gaps, q.confirmed+1, seq)
 	for i := range q.ghosts { // where a gap came in the place of a ghost, it counts once
-		dropped += overlap(uncovered(q.gaps, q.ghosts[i]), q.confirmed+1, seq)
+		d, r := overlap(uncovered(q.gaps, q.ghosts[i]), q.confirmed+1, seq)
+		dropped, rejected = dropped+d, rejected+r
 	}
 	q.droppedN += dropped
+	q.rejectedN += rejected
 	q.confirmedN += seq - q.confirmed - dropped
+	if q.miscounts && q.confirmedN > 0 {
+		q.confirmedN--
+	}
 	q.confirmed, q.chain = seq, chain
 	n := 0
 	for n < len(q.chunks) && q.chunks[n].last <= seq {
@@ -251,13 +259,40 @@ func (q *queue) confirm(seq, chain uint64) {
 	}
 }
 
-// overlap counts the sequences of [first, last] that lie in gaps, which are disjoint.
-func overlap(gaps []gap, first, last uint64) (n uint64) {
+// overlap counts the sequences of [first, last] that lie in gaps, which are disjoint; rejected are among them.
+func overlap(gaps []gap, first, last uint64) (n, rejected uint64) {
 	for i := range gaps {
 		lo, hi := max(first, gaps[i].first), min(last, gaps[i].last)
 		if lo <= hi {
 			n += hi - lo + 1
+			if gaps[i].rejected() {
+				rejected += hi - lo + 1
+			}
 		}
+	}
+	return n, rejected
+}
+
+// rejectedReason begins the reason of a gap in the place of a result that upstream refused (uplink.Sender).
+const rejectedReason = "rejected"
+
+func (g *gap) rejected() bool { return strings.HasPrefix(g.reason, rejectedReason) }
+
+// waiting counts what lies past the confirmed mark, piece by piece: results, and gaps in their place.
+func (q *queue) waiting() (n uint64) {
+	gaps := q.gaps
+	for i := range q.chunks {
+		c := &q.chunks[i]
+		n += c.last - max(c.first, q.confirmed+1) + 1
+		for len(gaps) > 0 && gaps[0].last < c.first {
+			gaps = gaps[1:]
+		}
+		for j := 0; j < len(gaps) && gaps[j].first <= c.last; j++ {
+			n -= min(gaps[j].last, c.last) - max(gaps[j].first, c.first, q.confirmed+1) + 1
+		}
+	}
+	for i := range q.gaps {
+		n += q.gaps[i].last - max(q.gaps[i].first, q.confirmed+1) + 1
 	}
 	return n
 }
@@ -365,7 +400,7 @@ func (q *queue) oldestAt() uint64 {
 
 func (q *queue) markEntry() markEntry {
 	return markEntry{uid: q.uid, generation: q.generation, start: q.start, confirmed: q.confirmed, chain: q.chain,
-		boundFirst: q.boundFirst, boundLast: q.boundLast, confirmedN: q.confirmedN, droppedN: q.droppedN}
+		boundFirst: q.boundFirst, boundLast: q.boundLast, confirmedN: q.confirmedN, droppedN: q.droppedN, rejectedN: q.rejectedN}
 }
 
 // restoreMark takes a marks record's line over.
@@ -377,7 +412,7 @@ func (q *queue) restoreMark(m *markEntry) {
 		q.generation, q.start = m.generation, m.start
 	}
 	q.confirm(m.confirmed, m.chain)
-	q.confirmedN, q.droppedN = m.confirmedN, m.droppedN
+	q.confirmedN, q.droppedN, q.rejectedN = m.confirmedN, m.droppedN, m.rejectedN
 	q.boundFirst, q.boundLast = m.boundFirst, m.boundLast
 }
 

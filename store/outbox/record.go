@@ -12,6 +12,7 @@ import (
 // Kinds of records. FORMAT.md has the layout of each.
 const (
 	recordVersion = 1
+	marksVersion  = 2 // of marks; 1 did not tell rejected results from dropped ones
 
 	kindChunk    = 1 // consecutive results of one stream
 	kindGap      = 2 // a range that is sent as a gap
@@ -79,6 +80,7 @@ type markEntry struct {
 	confirmed, chain      uint64
 	boundFirst, boundLast uint64
 	confirmedN, droppedN  uint64 // ledger
+	rejectedN             uint64 // of those dropped
 }
 
 // nextChain is the chain hash of pipeline/DESIGN.md, "Sinks".
@@ -182,12 +184,12 @@ func appendSettled(dst []byte, uid string, seq uint64) []byte {
 }
 
 func appendMarks(dst []byte, marks []markEntry) []byte {
-	dst = append(dst, recordVersion, kindMarks)
+	dst = append(dst, marksVersion, kindMarks)
 	dst = binary.AppendUvarint(dst, uint64(len(marks)))
 	for i := range marks {
 		m := &marks[i]
 		dst = appendString(dst, m.uid)
-		for _, v := range [...]uint64{m.generation, m.start, m.confirmed, m.boundFirst, m.boundLast, m.confirmedN, m.droppedN} {
+		for _, v := range [...]uint64{m.generation, m.start, m.confirmed, m.boundFirst, m.boundLast, m.confirmedN, m.droppedN, m.rejectedN} {
 			dst = binary.AppendUvarint(dst, v)
 		}
 		dst = binary.LittleEndian.AppendUint64(dst, m.chain)

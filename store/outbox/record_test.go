@@ -72,7 +72,7 @@ func records() [][]byte {
 		appendGap(nil, &gapRecord{head: h, first: 5, last: 9, chain: 3, pos: 8, reason: "full"}),
 		appendCut(nil, &cutRecord{head: h, seq: 70, chain: 1}),
 		appendDrop(nil, Incarnation{4, 5}),
-		appendMarks(nil, []markEntry{{uid: "a", generation: 1, start: 2, confirmed: 3, chain: 4, boundFirst: 5, boundLast: 6, confirmedN: 7, droppedN: 8}, {uid: "b"}}),
+		appendMarks(nil, []markEntry{{uid: "a", generation: 1, start: 2, confirmed: 3, chain: 4, boundFirst: 5, boundLast: 6, confirmedN: 7, droppedN: 8, rejectedN: 3}, {uid: "b"}}),
 		appendBound(nil, &boundRecord{head: h, first: 3, last: 8}),
 		appendRenumber(nil, &renumberRecord{uid: "a", from: 8, delta: 2}),
 		appendForget(nil, "a"),
@@ -100,7 +100,7 @@ func decode(rec []byte) (any, error) {
 	case kindDrop:
 		return decodeDrop(body)
 	case kindMarks:
-		return decodeMarks(body)
+		return decodeMarks(rec[0], body)
 	case kindBound:
 		return decodeBound(body)
 	case kindRenumber:

@@ -98,7 +98,7 @@ func (o *Outbox) fold(at uint64, data []byte, elapsed int64) error {
 			s.drop(inc)
 		}
 	case kindMarks:
-		marks, err := decodeMarks(body)
+		marks, err := decodeMarks(data[0], body)
 		if err != nil {
 			return err
 		}

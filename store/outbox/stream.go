@@ -40,18 +40,21 @@ type Stream struct {
 
 type barrierMark struct{ id, seq uint64 }
 
-// StreamStats counts sequences since Open; Confirmed and Dropped since the stream began.
+// StreamStats counts sequences since Open; Confirmed, Dropped and Rejected since the stream began. The last sequence is their sum and Held.
 type StreamStats struct {
 	Emitted     uint64 // by the pipeline, replays included
 	Known       uint64 // replayed and dropped: upstream holds them
 	Divergences uint64
 	Confirmed   uint64 // left as data
-	Dropped     uint64 // left as gaps
+	Dropped     uint64 // left as gaps: expired, overflowed
+	Rejected    uint64 // left as gaps: upstream refused them
 	Expired     uint64 // became gaps by TTL
 	Overflowed  uint64 // became gaps by drop_oldest
 	Spilled     uint64 // results written to the log
 	Lost        uint64 // held by upstream once, and no more
 
+	Held          uint64 // sequences that are here, as results or gaps
+	Shift         uint64 // at-least-once: by how much the numbers on the wire are ahead of the pipeline's
 	Waiting       uint64 // sequences not confirmed
 	WaitingBytes  int64
 	MemoryBytes   int64
@@ -61,7 +64,7 @@ type StreamStats struct {
 }
 
 func newStream(o *Outbox, uid string) *Stream {
-	return &Stream{o: o, queue: queue{uid: uid}, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	return &Stream{o: o, queue: queue{uid: uid, miscounts: o.faults.miscount || plantedMiscount}, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // Stats is a consistent view.
@@ -69,7 +72,8 @@ func (s *Stream) Stats() StreamStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
-	st.Confirmed, st.Dropped = s.confirmedN, s.droppedN
+	st.Confirmed, st.Dropped, st.Rejected = s.confirmedN, s.droppedN-s.rejectedN, s.rejectedN
+	st.Held, st.Shift = s.waiting(), s.shift
 	st.Last, st.ConfirmedUpTo, st.VisibleUpTo = s.last(), s.confirmed, s.visible()
 	st.Waiting, st.WaitingBytes, st.MemoryBytes = st.Last-s.confirmed, s.bytes, s.memory
 	return st

@@ -365,7 +365,7 @@ func (k *sinkWorld) check() error {
 		return fmt.Errorf("%s: upstream holds %d results, %d were made", k.uid, len(k.held), k.seq)
 	}
 	st := k.s.Stats()
-	gaps := uint64(0)
+	gaps, rejected := uint64(0), uint64(0)
 	for i, h := range k.held {
 		seq := uint64(i + 1)
 		switch {
@@ -379,8 +379,11 @@ func (k *sinkWorld) check() error {
 		if h.gap {
 			gaps++
 		}
+		if h.gap && h.payload == "rejected" {
+			rejected++
+		}
 	}
-	if st.Dropped != gaps || st.Confirmed+st.Dropped != k.seq {
+	if st.Rejected != rejected || st.Dropped+st.Rejected != gaps || st.Confirmed+gaps+st.Held != k.seq {
 		return fmt.Errorf("%s: ledger says %d confirmed and %d dropped, upstream holds %d with %d gaps", k.uid, st.Confirmed, st.Dropped, k.seq, gaps)
 	}
 	if st.Divergences != 0 {

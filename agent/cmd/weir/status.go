@@ -95,7 +95,7 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		}
 	}
 	for _, s := range p.Sources {
-		fmt.Fprintf(t, "  source %s\treceived %d\tsplit %d\trows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Split, s.Rows, s.Tombstones, s.Dead)
+		fmt.Fprintf(t, "  source %s\treceived %d\tsplit %d\tprocessed %d: rows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Split, s.Processed, s.Rows, s.Tombstones, s.Dead)
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(t, "  step %s\tin %d\tout %d\tlate %d\tdropped %d\tdead %d\n", s.UID, s.In, s.Emitted, s.Late, s.Dropped, s.Dead)
@@ -103,6 +103,12 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 	for _, s := range p.Sinks {
 		fmt.Fprintf(t, "  sink %s\temitted %d\tconfirmed %d\tpending %d\trejected %d\tdropped %d\t%s, %s, %s %s\n",
 			s.UID, s.Emitted, s.Confirmed, s.Pending, s.Rejected, s.Dropped, s.Commit, s.Guarantee, s.State, s.Error)
+	}
+	if d := p.Dead; d != nil {
+		fmt.Fprintf(t, "  dead letters\tkept %d\theld %d\tevicted %d\texpired %d\trequeued %d\n", d.Kept, d.Held, d.Evicted, d.Expired, d.Requeued)
+		if k := d.Sink; k != nil {
+			fmt.Fprintf(t, "    to %s\tdelivered %d\tpending %d\tdropped %d\trejected %d\t%s %s\n", k.Stream, k.Before+k.Delivered, k.Pending, k.Dropped, k.Rejected, k.State, k.Error)
+		}
 	}
 	switch {
 	case p.Balanced:
