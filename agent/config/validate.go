@@ -180,6 +180,10 @@ func (c *Config) checkSink(s *plan.SinkSpec, files map[string]plan.Text, problem
 	}
 	if s.Objects != nil {
 		c.checkObjects(s.Objects, problems)
+		if s.Commit.Value == plan.CommitImmediate {
+			c.Warnings.Add(s.Commit.Pos, "", "commit: checkpoint fills an object with what came in an interval",
+				"sink %s makes small objects: with commit: immediate each batch is one, often of a single row", s.UID)
+		}
 	}
 	if s.NATS != nil {
 		c.checkNATS(s.NATS, problems)

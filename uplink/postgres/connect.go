@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/weirstream/weir/uplink"
 )
 
 // ErrPlaintext says that the DSN lets a host off this device be reached without TLS, and that the settings do not allow that.
@@ -58,11 +61,23 @@ func (s *Sink) readDSN() (*pgconn.Config, error) {
 			return nil, fmt.Errorf("%w: dsn_file lets %s be reached without TLS; add sslmode=verify-full, or set security.allow_plaintext: true", ErrPlaintext, host)
 		}
 	}
+	if s.config.DenyPrivate {
+		c.DialFunc = dialPublic
+	}
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "weir"
 	}
 	c.MaxProtocolMessageBodyLen = messageBytesMax
 	return c, nil
+}
+
+// dialPublic dials what is neither on this device nor in a private network.
+func dialPublic(ctx context.Context, network, address string) (net.Conn, error) {
+	if network == "unix" {
+		return nil, fmt.Errorf("dial %s: %w; set security.allow_private: true to accept it", address, uplink.ErrPrivate)
+	}
+	d := net.Dialer{KeepAlive: 5 * time.Minute, Control: uplink.DenyPrivate} // the driver's own
+	return d.DialContext(ctx, network, address)
 }
 
 // plaintextHost is the first host off this device that the configuration may reach without TLS.
