@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -36,10 +37,22 @@ func (s *Sink) connect(ctx context.Context) error {
 	}
 	conn, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {
-		return s.refusal(fmt.Errorf("connect to postgres: %w", err))
+		return s.refusal(fmt.Errorf("connect to postgres: %w%s", err, remedy(err)))
 	}
 	s.conn = conn
 	return nil
+}
+
+// remedy tells what to do about a server that cannot be reached, "" when waiting is all.
+func remedy(err error) string {
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &certificate):
+		return "; if it is the right server, name its CA in dsn_file: sslrootcert=FILE"
+	case strings.Contains(err.Error(), "server refused TLS connection"): // the driver has no type for it
+		return "; switch TLS on there, or say in dsn_file that it has none: sslmode=disable"
+	}
+	return ""
 }
 
 // readDSN reads the file again each time: a password may have been renewed. No error holds what the file says.

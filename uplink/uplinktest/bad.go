@@ -25,7 +25,7 @@ const (
 	badTries = 25 // after which the log is looked at
 	badLines = 3  // most lines about it: kinds of failure, not tries
 	badRows  = 5
-	badWait  = 2 * time.Minute // only a failure takes so long
+	badWait  = time.Minute // only a failure takes so long
 )
 
 // Run drives a sender into the bad upstream. However often it is tried, the log has a line for each kind of failure, the status the latest; no
