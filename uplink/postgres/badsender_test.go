@@ -36,7 +36,9 @@ func TestBadServersAtASaneRate(t *testing.T) {
 				go pass(l, server.Addr) // ends with the listener
 			}},
 		{Name: "no such name", Want: []string{"nowhere..invalid", "no such host"}, Secret: rig.PostgresPassword,
-			Dial: dial(func(*testing.T, *far) string { return strings.Replace(at("nowhere..invalid:5432"), "disable", "verify-full", 1) })},
+			Dial: dial(func(*testing.T, *far) string {
+				return strings.Replace(at("nowhere..invalid:5432"), "disable", "verify-full", 1)
+			})},
 		{Name: "no TLS there", Want: []string{"TLS", "sslmode"}, Secret: rig.PostgresPassword,
 			Dial: dial(func(*testing.T, *far) string {
 				return strings.Replace(at(server.Addr), "sslmode=disable", "sslmode=require", 1)
