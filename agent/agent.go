@@ -66,6 +66,10 @@ type Agent struct {
 	allowEmpty  *permit
 	acceptGap   *permit
 	earlyMu     sync.Mutex
+	deadLocks   map[string]*sync.Mutex // by pipeline: who has its dead letters open; earlyMu guards the map
+	diverged    divergences
+	requeueing  sync.Mutex                // one requeue at a time
+	die         func(at string)           // planted by tests: called between the steps of a requeue
 	early       map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint
 }
 
@@ -75,7 +79,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
-		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}}
+		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}

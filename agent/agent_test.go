@@ -21,6 +21,7 @@ import (
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/store/pebblekv"
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/receiver"
 	"github.com/weirstream/weir/uplink/wire"
@@ -112,8 +113,12 @@ func (b *bench) start() {
 	go func() { b.done <- a.Run(ctx) }()
 }
 
+// halt ends a run: with the ledger.
 func (b *bench) halt() {
 	b.t.Helper()
+	if err := rig.CheckLedger(func() (api.Status, error) { return b.agent.Status(), nil }, ledgerWait); err != nil {
+		b.t.Error(err)
+	}
 	b.stop()
 	select {
 	case err := <-b.done:
@@ -124,6 +129,9 @@ func (b *bench) halt() {
 		b.t.Fatalf("the agent did not stop in %s", patience)
 	}
 }
+
+// ledgerWait bounds the wait for an agent that is to be stopped while it works.
+const ledgerWait = 3 * time.Second
 
 // put journals messages first..last; each has its id and an event time of its own.
 func (b *bench) put(first, last int) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +34,8 @@ type attempt struct {
 	outbox      *outbox.Outbox
 	store       snapshot.Store
 	dead        *deadletter.Store
+	deadLock    *sync.Mutex  // held while dead is open
+	feed        *deadFeed    // nil: dead letters go nowhere
 	state       *pebblekv.DB // nil: the backend is memory
 	engine      *exec.Pipeline
 	coordinator *snapshot.Coordinator
@@ -62,6 +65,9 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	for _, l := range a.links {
 		group.Go(func() error { return l.run(gctx) })
 	}
+	if a.feed != nil {
+		group.Go(func() error { return a.feed.run(gctx) })
+	}
 	group.Go(func() error { return a.engine.Run(gctx) })
 	ready(a)
 	err := group.Wait()
@@ -89,6 +95,9 @@ func (a *attempt) open(ctx context.Context) error {
 		return err
 	}
 	if err := a.keepLookups(a.steps); err != nil {
+		return err
+	}
+	if err := a.openFeed(); err != nil {
 		return err
 	}
 	marks, source := a.startMarks(restored)
@@ -204,10 +213,15 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 	return exec.New(exec.Options{
 		Graph: a.graph, Tables: tables, Restore: source, Start: start, Generation: a.generation,
 		Read: func(after pipeline.Position) (pipeline.BlockReader, error) {
+			open := a.agent.journal.Reader
 			if a.spec.AtLeastOnce { // sealer keeps checkpoints behind the sync
-				return a.agent.journal.EagerReader(after + 1)
+				open = a.agent.journal.EagerReader
 			}
-			return a.agent.journal.Reader(after + 1)
+			r, err := open(after + 1)
+			if err != nil {
+				return nil, err
+			}
+			return &ownReader{BlockReader: r, id: a.id.String()}, nil
 		},
 		Sink: a.openSink,
 		Deliver: func(s pipeline.TaskSnapshot) {
@@ -290,6 +304,9 @@ func (a *attempt) close() {
 	for _, l := range a.links {
 		a.tell("close endpoint", l.close())
 	}
+	if a.feed != nil {
+		a.tell("close endpoint", a.feed.endpoint.Close())
+	}
 	if a.store != nil {
 		a.tell("close checkpoint store", a.store.Close())
 	}
@@ -299,9 +316,7 @@ func (a *attempt) close() {
 	if a.outbox != nil {
 		a.tell("close outbox", a.outbox.Close())
 	}
-	if a.dead != nil {
-		a.tell("close dead letters", a.dead.Close())
-	}
+	a.closeDead()
 }
 
 func (a *attempt) tell(what string, err error) {
@@ -312,6 +327,9 @@ func (a *attempt) tell(what string, err error) {
 
 // deliverable counts released results whose upstream is not known to be away.
 func (a *attempt) deliverable() (n uint64) {
+	if f := a.feed; f != nil && f.sender.Metrics().LastError() == "" {
+		n = f.feed.Stats().Pending
+	}
 	for _, l := range a.links {
 		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" || m.Held() != "" {
 			continue

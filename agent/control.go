@@ -93,12 +93,3 @@ func (a *Agent) command(ctx context.Context, pipeline string, stop bool) error {
 	}
 	return nil
 }
-
-// DeadLetters calls f for the dead letters of a pipeline behind number after, oldest first.
-func (a *Agent) DeadLetters(pipeline string, after uint64, limit int, f func(seq uint64, letter []byte) error) error {
-	at, err := a.runningOf(pipeline)
-	if err != nil {
-		return err
-	}
-	return at.deadLetters(after, limit, f)
-}

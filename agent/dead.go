@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"unicode/utf8"
 
+	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/store/deadletter"
@@ -14,18 +16,56 @@ import (
 )
 
 // openDead opens the pipeline's dead letters: rows and records that its steps refused, and results that an upstream refused.
-func (a *attempt) openDead(dir string) error {
-	d, recovered, err := deadletter.Open(deadletter.Options{
-		FS: disk.OS, Dir: dir, Config: deadletter.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log,
-	})
+func (a *attempt) openDead(ctx context.Context, dir string) error {
+	a.deadLock = a.agent.deadLock(a.id)
+	a.deadLock.Lock()
+	d, err := a.agent.openDead(dir, a.spec, a.log)
 	if err != nil {
-		return fmt.Errorf("open dead letters: %w", err)
-	}
-	for _, what := range recovered.Damaged {
-		a.log.Error("dead letter is damaged", "what", what)
+		a.deadLock.Unlock()
+		a.deadLock = nil
+		return err
 	}
 	a.dead = d
-	return nil
+	return a.agent.settleRequeue(ctx, a.deadOf())
+}
+
+// closeDead lets others open them.
+func (a *attempt) closeDead() {
+	if a.dead != nil {
+		a.tell("close dead letters", a.dead.Close())
+	}
+	if a.deadLock != nil {
+		a.deadLock.Unlock()
+		a.deadLock = nil
+	}
+}
+
+func (a *attempt) deadOf() deadOf { return deadOf{id: a.id.String(), store: a.dead, log: a.log} }
+
+// openDead recovers the dead letters of a pipeline.
+func (a *Agent) openDead(dir string, spec *config.Pipeline, logger *slog.Logger) (*deadletter.Store, error) {
+	d, recovered, err := deadletter.Open(deadletter.Options{
+		FS: disk.OS, Dir: dir, Config: deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open dead letters: %w", err)
+	}
+	for _, what := range recovered.Damaged {
+		logger.Error("dead letter is damaged", "what", what)
+	}
+	return d, nil
+}
+
+// deadSlack is what the log may hold beyond the cap: the segment being written, and marks.
+const deadSlack = 8
+
+func deadConfig(d *config.DeadLetters) deadletter.Config {
+	c := deadletter.Default()
+	if d.MaxBytes > 0 {
+		c.MaxBytes, c.MaxAge = d.MaxBytes, d.MaxAge
+	}
+	c.Log.MaxBytes = c.MaxBytes + deadSlack*c.Log.SegmentBytes
+	return c
 }
 
 // deadEndpoint is the far end of the stream of dead letters: the store on this device. It deduplicates by sequence, so
@@ -73,24 +113,6 @@ func (a *attempt) keepRejected(ctx context.Context, d *uplink.DeadLetter) error 
 		Stream: d.Stream.String(), Generation: d.Generation, Seq: d.Result.Seq, Last: d.Result.Last, Pos: d.Result.Pos, Time: d.Result.Time,
 		Reason: d.Reason, Payload: d.Result.Payload,
 	})
-}
-
-// deadLetters gives the dead letters in one form, whoever refused them.
-func (a *attempt) deadLetters(after uint64, limit int, f func(id uint64, letter []byte) error) error {
-	list, err := a.dead.List(context.Background(), after, limit)
-	if err != nil {
-		return fmt.Errorf("list dead letters: %w", err)
-	}
-	for i := range list {
-		letter, err := letterOf(&list[i])
-		if err != nil {
-			return err
-		}
-		if err := f(list[i].ID, letter); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // letterOf: an entry without a reason of its own is a letter of the engine already.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,7 +153,8 @@ func TestProgressTellsStuckFromWaiting(t *testing.T) {
 func TestLedgerSumsAreChecked(t *testing.T) {
 	good := api.PipelineStatus{
 		Sources: []api.SourceLedger{{Name: "s", Received: 10, Rows: 7, Tombstones: 1, Dead: 2}},
-		Sinks:   []api.SinkLedger{{UID: "k", Emitted: 5, Confirmed: 3, Pending: 2}},
+		Sinks:   []api.SinkLedger{{UID: "k", Emitted: 5, Confirmed: 1, Pending: 2, Dropped: 1, Rejected: 1}, {UID: "$dead", Emitted: 2, Confirmed: 2}},
+		Dead:    &api.DeadStatus{Kept: 3, Held: 1, Evicted: 1, Requeued: 1, Sink: &api.DeadSinkStatus{Stream: "x", Kept: 3, Before: 1, Delivered: 1, Pending: 1}},
 	}
 	if ok, where := balance(&good); !ok {
 		t.Errorf("balanced ledger: %s", where)
@@ -161,6 +163,19 @@ func TestLedgerSumsAreChecked(t *testing.T) {
 	bad.Sources = []api.SourceLedger{{Name: "s", Received: 10, Rows: 7}}
 	if ok, where := balance(&bad); ok || !strings.Contains(where, "source s received 10 but accounts for 7") {
 		t.Errorf("a lost record is not seen: %v %q", ok, where)
+	}
+	for want, spoil := range map[string]func(p *api.PipelineStatus){
+		"sink k emitted 5 but accounts for 4":     func(p *api.PipelineStatus) { p.Sinks[0].Rejected = 0 },
+		"refused 2 but 1 became dead letters":     func(p *api.PipelineStatus) { p.Sinks[1].Emitted, p.Sinks[1].Confirmed = 1, 1 },
+		"dead letters kept 3 but accounts for 2":  func(p *api.PipelineStatus) { p.Dead.Held = 0 },
+		"dead letters for x 4 but accounts for 3": func(p *api.PipelineStatus) { p.Dead.Sink.Kept = 4 },
+	} {
+		bad, dead, sink := good, *good.Dead, *good.Dead.Sink
+		bad.Sinks, bad.Dead, dead.Sink = slices.Clone(good.Sinks), &dead, &sink
+		spoil(&bad)
+		if ok, where := balance(&bad); ok || !strings.Contains(where, want) {
+			t.Errorf("%v %q, want %q", ok, where, want)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ func (a *Agent) keepSpace(ctx context.Context) error {
 		if a.journal.Stats().Log.Full {
 			a.nudge()
 		}
+		a.expireDead(ctx)
 		if err := a.journal.Trim(ctx); err != nil && ctx.Err() == nil && time.Since(complained) > trimComplaintEvery {
 			complained = time.Now()
 			a.log.Error("journal trim failed", "error", err)

@@ -176,20 +176,9 @@ func (l *link) ledger(mark pipeline.SinkMark) api.SinkLedger {
 	m, st := l.sender.Metrics(), l.queue.Stats()
 	s := api.SinkLedger{
 		UID: l.uid, Stream: l.stream.String(), Commit: l.commit, Guarantee: string(l.endpoint.Guarantee()), Generation: mark.Generation,
-		Emitted: max(mark.Seq, st.ConfirmedUpTo), Confirmed: st.ConfirmedUpTo, Rejected: st.Rejected,
-		Dropped: st.Expired + st.Overflowed, Expired: st.Expired, Overflowed: st.Overflowed,
-		Bytes: st.WaitingBytes, BytesMax: l.bytesMax, DiskBytes: st.DiskBytes, Full: st.Blocked, Link: l.way, Held: m.Held(), Retries: m.Retried.Load(), Divergences: st.Divergences, Error: m.LastError(),
-	}
-	s.Pending = s.Emitted - s.Confirmed
-	switch {
-	case m.Fenced.Load():
-		s.State = "fenced"
-	case s.Held != "":
-		s.State = "held"
-	case s.Error != "":
-		s.State = "retrying"
-	default:
-		s.State = "ok"
+		Emitted: max(mark.Seq+st.Shift, st.Last), Confirmed: st.Confirmed, Rejected: st.Rejected, Dropped: st.Dropped, Expired: st.Expired, Overflowed: st.Overflowed,
+		Pending: st.Held, Bytes: st.WaitingBytes, BytesMax: l.bytesMax, DiskBytes: st.DiskBytes, Full: st.Blocked, Link: l.way, Held: m.Held(),
+		Lost: st.Lost, Retries: m.Retried.Load(), State: senderState(m), Error: m.LastError(),
 	}
 	return s
 }

@@ -47,9 +47,18 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 			metrics.WriteCounterUint64(w, "weir_state_written_bytes_total"+l, p.Large.Written)
 			metrics.WriteGaugeUint64(w, "weir_state_memory_bytes"+l, p.Large.Memory)
 		}
+		if d := p.Dead; d != nil {
+			counters(w, "weir_deadletter", l, "kept", d.Kept, "evicted", d.Evicted, "expired", d.Expired, "requeued", d.Requeued)
+			metrics.WriteGaugeUint64(w, "weir_deadletter_held"+l, d.Held)
+			metrics.WriteGaugeUint64(w, "weir_deadletter_bytes"+l, uint64(d.Bytes))
+			if k := d.Sink; k != nil {
+				counters(w, "weir_deadletter_sink", l, "delivered", k.Before+k.Delivered, "dropped", k.Dropped, "rejected", k.Rejected)
+				metrics.WriteGaugeUint64(w, "weir_deadletter_sink_pending"+l, k.Pending)
+			}
+		}
 		for _, x := range p.Sources {
 			l := fmt.Sprintf("{pipeline=%q,source=%q}", p.Name, x.Name)
-			counters(w, "weir_source", l, "received", x.Received, "split", x.Split, "rows", x.Rows, "tombstones", x.Tombstones, "dead", x.Dead, "stubs", x.Stubs)
+			counters(w, "weir_source", l, "received", x.Received, "split", x.Split, "processed", x.Processed, "rows", x.Rows, "tombstones", x.Tombstones, "dead", x.Dead, "stubs", x.Stubs)
 		}
 		for _, x := range p.Steps {
 			l := fmt.Sprintf("{pipeline=%q,step=%q}", p.Name, x.UID)

@@ -82,6 +82,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow),
 	}
 	p.Large = a.stateStatus()
+	p.Dead = a.deadStatus()
 	for _, t := range a.engine.Status() {
 		task := api.TaskStatus{Name: t.Name, Position: uint64(t.Handled)}
 		for _, r := range t.Regions {
@@ -92,7 +93,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 	ledger := a.engine.Ledger()
 	for _, s := range ledger.Sources {
 		p.Sources = append(p.Sources, api.SourceLedger{
-			Name: s.Name, Received: s.Received, Split: s.Split, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
+			Name: s.Name, Received: s.Received, Split: s.Split, Processed: s.Rows + s.Tombstones, Rows: s.Rows, Tombstones: s.Tombstones, Dead: s.Dead, Stubs: s.Stubs,
 		})
 	}
 	for _, s := range ledger.Steps {
@@ -100,7 +101,10 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 	}
 	for _, mark := range ledger.Sinks {
 		if l := a.link(mark.UID); l != nil {
-			p.Sinks = append(p.Sinks, l.ledger(mark))
+			s := l.ledger(mark)
+			d := a.agent.diverged.of(a.spec.Name.Value, l.uid)
+			s.Divergences, s.DivergedAt = d.count, d.seq
+			p.Sinks = append(p.Sinks, s)
 		}
 	}
 }
@@ -142,12 +146,22 @@ func problems(s *api.Status) (list []string) {
 		if p.Checkpoint.InARow > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))
 		}
+		if p.Imbalance != "" && p.Lag == 0 {
+			list = append(list, fmt.Sprintf("pipeline %s: the ledger does not match: %s; if it stays so at rest, report it", p.Name, p.Imbalance))
+		}
+		if d := p.Dead; d != nil && d.Sink != nil && d.Sink.Error != "" {
+			list = append(list, fmt.Sprintf("pipeline %s, dead letters to %s: %s", p.Name, d.Sink.Stream, d.Sink.Error))
+		}
 		for _, k := range p.Sinks {
 			if k.Full {
 				list = append(list, fmt.Sprintf("pipeline %s, sink %s is full: %d of %d bytes wait, on_full: block holds the pipeline up, and what comes in stays in the journal and at the brokers", p.Name, k.UID, k.Bytes, k.BytesMax))
 			}
 			if strings.Contains(k.Held, "clock") {
 				list = append(list, fmt.Sprintf("pipeline %s, sink %s %s", p.Name, k.UID, k.Held))
+			}
+			if k.Divergences > 0 {
+				list = append(list, fmt.Sprintf("pipeline %s, sink %s: result %d, or one before it, was made again and differs from what upstream holds: a step is not deterministic, or the journal was damaged",
+					p.Name, k.UID, k.DivergedAt))
 			}
 			if k.Error != "" && k.UID != exec.DeadSink {
 				list = append(list, fmt.Sprintf("pipeline %s, sink %s: %s", p.Name, k.UID, k.Error))

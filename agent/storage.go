@@ -28,6 +28,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
 		FS: disk.OS, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log,
 		Divergence: func(sink string, seq, held, made uint64) {
+			a.agent.diverged.add(a.spec.Name.Value, sink, seq)
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
 				"sink", sink, "seq", seq, "held", held, "made", made)
 		},
@@ -38,7 +39,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	for _, d := range recovered.Damaged {
 		a.log.Error("outbox record is damaged and counts as missing", "what", d)
 	}
-	return a.openDead(filepath.Join(dir, "dead"))
+	return a.openDead(ctx, filepath.Join(dir, deadDir))
 }
 
 // openStore opens a pipeline's checkpoints through recovery.

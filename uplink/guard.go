@@ -18,7 +18,7 @@ func DenyPrivate(_, address string, _ syscall.RawConn) error {
 	}
 	ip := a.Addr().Unmap()
 	if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
-		return fmt.Errorf("dial %s: %w", address, ErrPrivate)
+		return fmt.Errorf("dial %s: %w; set security.allow_private: true to accept it", address, ErrPrivate)
 	}
 	return nil
 }

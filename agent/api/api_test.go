@@ -42,12 +42,19 @@ func (f *fake) Checkpoints(p string) ([]CheckpointInfo, error) {
 func (f *fake) StopPipeline(_ context.Context, p string) error    { return f.note("stop", p) }
 func (f *fake) StartPipeline(_ context.Context, p string) error   { return f.note("start", p) }
 func (f *fake) RestartPipeline(_ context.Context, p string) error { return f.note("restart", p) }
-func (f *fake) DeadLetters(p string, after uint64, limit int, each func(uint64, []byte) error) error {
+func (f *fake) Requeue(_ context.Context, p string, q RequeueQuery) (RequeueAnswer, error) {
+	if p != "p" {
+		return RequeueAnswer{}, ErrNotFound
+	}
+	return RequeueAnswer{Requeued: []Requeued{{Seq: q.Seqs[0], Position: 9}}, Last: q.Seqs[0], More: q.Whole}, nil
+}
+
+func (f *fake) DeadLetters(p string, q DeadQuery, each func(DeadLetter) error) error {
 	if err := f.note("dead", p); err != nil {
 		return err
 	}
-	for seq := after + 1; seq <= after+uint64(limit); seq++ {
-		if err := each(seq, []byte(`{"step":"x"}`)); err != nil {
+	for seq := q.After + 1; seq <= q.After+uint64(q.Limit); seq++ {
+		if err := each(DeadLetter{Seq: seq, KeptMs: q.Since + q.Until, Letter: []byte(`{"step":"x"}`)}); err != nil {
 			return err
 		}
 	}
@@ -146,9 +153,21 @@ func TestEveryRoute(t *testing.T) {
 		t.Errorf("restore: %v", err)
 	}
 	var letters []uint64
-	err := c.DeadLetters(ctx, "p", 5, 3, func(l DeadLetter) error { letters = append(letters, l.Seq); return nil })
+	err := c.DeadLetters(ctx, "p", DeadQuery{After: 5, Limit: 3, Since: 2, Until: 5, Reason: "a&b"}, func(l DeadLetter) error {
+		if l.KeptMs != 7 {
+			t.Errorf("the query did not arrive whole: %+v", l)
+		}
+		letters = append(letters, l.Seq)
+		return nil
+	})
 	if err != nil || !slices.Equal(letters, []uint64{6, 7, 8}) {
 		t.Errorf("dead letters: %v %v", letters, err)
+	}
+	if a, err := c.Requeue(ctx, "p", RequeueQuery{DeadQuery: DeadQuery{Seqs: []uint64{17}}, Whole: true}); err != nil || a.Requeued[0] != (Requeued{17, 9}) || !a.More {
+		t.Errorf("requeue: %+v %v", a, err)
+	}
+	if _, err := c.Requeue(ctx, "q", RequeueQuery{}); err == nil || !strings.Contains(err.Error(), "no such pipeline") {
+		t.Errorf("requeue of another: %v", err)
 	}
 	var lines []string
 	tap := TapOptions{Steps: []string{"a", "b.late"}, Sources: true, Count: 3}

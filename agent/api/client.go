@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -61,27 +60,6 @@ func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
 	defer body.Close()
 	_, err = io.Copy(w, body)
 	return err
-}
-
-// DeadLetters calls f for the dead letters of a pipeline behind seq after.
-func (c *Client) DeadLetters(ctx context.Context, pipeline string, after uint64, limit int, f func(DeadLetter) error) error {
-	body, err := c.open(ctx, http.MethodGet, fmt.Sprintf("/v1/pipelines/%s/deadletters?after=%d&limit=%d", url.PathEscape(pipeline), after, limit))
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	lines := bufio.NewReader(body)
-	for d := json.NewDecoder(lines); ; {
-		var l DeadLetter
-		if err := d.Decode(&l); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("read dead letters: %w", err)
-		}
-		if err := f(l); err != nil {
-			return err
-		}
-	}
 }
 
 func (c *Client) call(ctx context.Context, method, path string, into any) error {

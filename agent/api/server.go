@@ -27,7 +27,8 @@ type Agent interface {
 	CreateSavepoint(ctx context.Context, pipeline string, o SavepointOptions) ([]SavepointInfo, error)
 	StopWithSavepoint(ctx context.Context, pipeline string, o SavepointOptions) ([]SavepointInfo, error)
 	RestoreSavepoint(ctx context.Context, pipeline string, o RestoreOptions) error
-	DeadLetters(pipeline string, after uint64, limit int, f func(seq uint64, letter []byte) error) error
+	DeadLetters(pipeline string, q DeadQuery, f func(DeadLetter) error) error
+	Requeue(ctx context.Context, pipeline string, q RequeueQuery) (RequeueAnswer, error)
 	TapPipeline(ctx context.Context, pipeline string, o TapOptions, line func(b []byte, more bool) error) error
 }
 
@@ -125,6 +126,7 @@ func (s *Server) routes() http.Handler {
 	}
 	s.savepointRoutes(m)
 	m.HandleFunc("GET /v1/pipelines/{name}/deadletters", s.deadLetters)
+	m.HandleFunc("POST /v1/pipelines/{name}/deadletters/requeue", s.requeue)
 	m.HandleFunc("GET /v1/pipelines/{name}/tap", s.tap)
 	m.HandleFunc("GET /metrics", s.metrics)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { probe(w, s.agent.Health()) })

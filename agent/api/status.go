@@ -65,6 +65,7 @@ type PipelineStatus struct {
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`
 	Sinks      []SinkLedger     `json:"sinks"`
+	Dead       *DeadStatus      `json:"dead_letters,omitempty"` // nil: it does not run
 	// StaleLookups are lookup files that changed since the pipeline's checkpoints began: it goes on with their earlier content.
 	StaleLookups []string `json:"stale_lookups,omitempty"`
 	// Balanced tells that the ledger's sums match (see docs/ledger.md); Imbalance says where they do not.
@@ -106,11 +107,12 @@ type RegionStatus struct {
 	Rows  []uint64 `json:"rows"`
 }
 
-// SourceLedger: received + split = rows + tombstones + dead.
+// SourceLedger: received + split = processed + dead, and processed = rows + tombstones. Copies were left out before the journal: SessionStatus.
 type SourceLedger struct {
 	Name       string `json:"name"`
 	Received   uint64 `json:"received"` // messages
 	Split      uint64 `json:"split"`    // records in them beyond the first of each
+	Processed  uint64 `json:"processed"`
 	Rows       uint64 `json:"rows"`
 	Tombstones uint64 `json:"tombstones"`
 	Dead       uint64 `json:"dead"`
@@ -127,7 +129,7 @@ type StepLedger struct {
 	Dead    uint64 `json:"dead"`
 }
 
-// SinkLedger: emitted = confirmed + pending; rejected and dropped ones are among the confirmed, as gaps.
+// SinkLedger: emitted = confirmed + pending + dropped + rejected. Dropped and rejected ones are told upstream as gaps.
 type SinkLedger struct {
 	UID         string `json:"uid"`
 	Stream      string `json:"stream"`
@@ -140,12 +142,14 @@ type SinkLedger struct {
 	Pending     uint64 `json:"pending"`
 	Rejected    uint64 `json:"rejected"`
 	Dropped     uint64 `json:"dropped"`
+	Lost        uint64 `json:"lost_upstream"` // of the confirmed: upstream held them once and holds them no more; since the pipeline started
 	Retries     uint64 `json:"retries"`
-	Divergences uint64 `json:"divergences"`
-	// Expired and Overflowed are the causes of Dropped: ttl, and on_full: drop_oldest.
+	Divergences uint64 `json:"divergences"`           // results made again that differ from what upstream holds; since the agent started
+	DivergedAt  uint64 `json:"diverged_at,omitempty"` // sequence at which the latest was found: it is this result or one before it
+	// Expired and Overflowed are the causes of Dropped: ttl, and on_full: drop_oldest; counted when they are given up, which is before upstream has their gap.
 	Expired    uint64 `json:"expired"`
 	Overflowed uint64 `json:"overflowed"`
-	// Bytes of payload wait, of BytesMax; DiskBytes is what the sink's log takes. Full: the sink holds the pipeline up.
+	// Bytes of payload wait, of BytesMax; DiskBytes is what the sink takes of the log. Full: the sink holds the pipeline up.
 	Bytes     int64  `json:"bytes"`
 	BytesMax  int64  `json:"bytes_max"`
 	DiskBytes int64  `json:"disk_bytes"`
@@ -155,6 +159,33 @@ type SinkLedger struct {
 	Held  string `json:"held,omitempty"`
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
+}
+
+// DeadStatus is what became of the pipeline's dead letters: kept = held + evicted + expired + requeued.
+type DeadStatus struct {
+	Kept     uint64 `json:"kept"`
+	Held     uint64 `json:"held"`
+	Evicted  uint64 `json:"evicted"`  // made room for newer ones
+	Expired  uint64 `json:"expired"`  // were older than max_age
+	Requeued uint64 `json:"requeued"` // are in the journal again
+	Bytes    int64  `json:"bytes"`
+	BytesMax int64  `json:"bytes_max"`
+	OldestMs int64  `json:"oldest_ms,omitempty"`
+	// Sink is where they go as well; nil: nowhere.
+	Sink *DeadSinkStatus `json:"sink,omitempty"`
+}
+
+// DeadSinkStatus is the stream of dead letters upstream: kept = before + delivered + pending + dropped + rejected.
+type DeadSinkStatus struct {
+	Stream    string `json:"stream"`
+	Kept      uint64 `json:"kept"`
+	Before    uint64 `json:"before"` // upstream held them when the pipeline started
+	Delivered uint64 `json:"delivered"`
+	Pending   uint64 `json:"pending"`
+	Dropped   uint64 `json:"dropped"` // made room before they were sent
+	Rejected  uint64 `json:"rejected"`
+	State     string `json:"state"`
+	Error     string `json:"error,omitempty"`
 }
 
 // CheckpointInfo is one retained checkpoint.

@@ -26,7 +26,7 @@ type TapOptions struct {
 // tap streams what passes steps as JSON lines: ?step=STEP (several times), ?sources=true, ?count=N.
 func (s *Server) tap(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	count, err := number(r, "count", 0)
+	count, err := number(r.URL.Query(), "count", 0)
 	if err == nil && len(q["step"]) == 0 && q.Get("sources") == "" {
 		err = errors.New("parameter step is missing")
 	}

@@ -96,7 +96,7 @@ var securityObject = &object[Security]{what: "security", list: []*setting{
 	set("allow_plaintext", boolKind{}, func(s *Security) *bool { return &s.AllowPlaintext },
 		"Accept brokers and HTTP upstreams off loopback without TLS: passwords and data travel readable.", byDefault("false")),
 	set("allow_private", boolKind{}, func(s *Security) *bool { return &s.AllowPrivate },
-		"Accept HTTP sinks on loopback, link-local and private addresses.", byDefault("false")),
+		"Accept sinks on loopback, link-local and private addresses, and sockets of this device. What a file names (dsn_file) is judged as it is dialled.", byDefault("false")),
 	set("file_root", pathKind, func(s *Security) *plan.Text { return &s.FileRoot },
 		"Directory below which every file sink writes; never within state_dir. Left out: state_dir with -files behind it."),
 }}

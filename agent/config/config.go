@@ -71,7 +71,8 @@ type Pipeline struct {
 	Checkpoint Checkpoint
 	State      State
 	Restart    Restart
-	Tolerate   int    // tries of a record at which a step's operator fails before it becomes a dead letter; 0: no limit
+	Tolerate   int // tries of a record at which a step's operator fails before it becomes a dead letter; 0: no limit
+	Dead       DeadLetters
 	OnFull     string // hold, detach
 	LagBytes   int64  // lag_limit; 0: none
 	// Graph is the checked pipeline.

@@ -145,6 +145,7 @@ var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeli
 	set("restart", restartObject, func(p *Pipeline) *Restart { return &p.Restart }, "Restarts after a failure."),
 	set("tolerate", intKind{0, 1000}, func(p *Pipeline) *int { return &p.Tolerate },
 		"How often a record at which a step or a decoder fails is tried, with a restart between, before it becomes a dead letter and the pipeline goes on without it. 0: no limit, the pipeline fails with it each time.", byDefault("3")),
+	set("dead_letters", deadLettersObject, func(p *Pipeline) *DeadLetters { return &p.Dead }, "What the pipeline could not use: how much is kept, and where else it goes."),
 	set("on_full", choiceKind{words: []string{"hold", "detach"}}, func(p *Pipeline) *string { return &p.OnFull },
 		"What happens when this pipeline lags more than lag_limit, or lags and the journal is full: hold (it keeps its records; status says so), or detach (the journal lets it go; it stops with the lost range named and goes on with weir run --accept-gap).", byDefault("hold")),
 	set("lag_limit", sizeKind{none: "none"}, func(p *Pipeline) *int64 { return &p.LagBytes },

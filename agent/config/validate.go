@@ -38,6 +38,7 @@ func (c *Config) Validate() plan.Problems {
 		for _, s := range p.Sinks {
 			c.checkSink(s, files, &problems)
 		}
+		p.checkDeadSink(&problems)
 		graph, found, warnings := plan.Compile(&p.Spec)
 		problems = append(problems, found...)
 		c.Warnings = append(c.Warnings, warnings...)
@@ -180,6 +181,10 @@ func (c *Config) checkSink(s *plan.SinkSpec, files map[string]plan.Text, problem
 	}
 	if s.Objects != nil {
 		c.checkObjects(s.Objects, problems)
+		if s.Commit.Value == plan.CommitImmediate {
+			c.Warnings.Add(s.Commit.Pos, "", "commit: checkpoint fills an object with what came in an interval",
+				"sink %s makes small objects: with commit: immediate each batch is one, often of a single row", s.UID)
+		}
 	}
 	if s.NATS != nil {
 		c.checkNATS(s.NATS, problems)

@@ -2,6 +2,9 @@
 
 package exec
 
+// otherResult is the planted fault "a result that differs at each run"; this build has none.
+func otherResult(payload []byte) []byte { return payload }
+
 // arrival is the planted fault "merge by arrival"; this build has none.
 type arrival struct{}
 

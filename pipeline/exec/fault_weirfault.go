@@ -3,6 +3,7 @@
 package exec
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -12,6 +13,17 @@ import (
 
 // plantedArrival: WEIR_FAULT=merge-by-arrival. Set once, before main.
 var plantedArrival = os.Getenv("WEIR_FAULT") == "merge-by-arrival"
+
+// plantedOther: WEIR_FAULT=not-deterministic.
+var plantedOther = os.Getenv("WEIR_FAULT") == "not-deterministic"
+
+// otherResult is the planted fault "a result that differs at each run": it tells which process made it. The comparison of chains must find it.
+func otherResult(payload []byte) []byte {
+	if !plantedOther || len(payload) < 2 {
+		return payload
+	}
+	return append(payload[:len(payload)-1], fmt.Sprintf(`,"made_by":%d}`, os.Getpid())...)
+}
 
 // arrival is the planted fault "merge by arrival": an input's rows may reach the merge with the next batch, as if its producer were slow
 // and nobody waited for it. The crash run must find it with commit: immediate.

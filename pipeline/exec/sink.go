@@ -126,6 +126,7 @@ func (l *encodeLane) encode(s *sink, rows []pipeline.Row, into []encoded) {
 			into[i] = encoded{err: err}
 			continue
 		}
+		b = otherResult(b)
 		l.chunk = b
 		into[i] = encoded{payload: b[start:len(b):len(b)]}
 	}

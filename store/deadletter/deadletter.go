@@ -1,8 +1,9 @@
 // Package deadletter keeps records that a pipeline or an upstream refused, for a person to look at and to put in again. It is
-// a thin layer over store/log, capped by bytes: the oldest go first, counted. FORMAT.md has the records.
+// a thin layer over store/log, capped by bytes and by age: the oldest go first, counted. FORMAT.md has the records.
 //
 // Each entry has a name (stream, generation, sequence) and is kept once: a repeat after a crash is dropped. When
-// Append returns, the entries survive a power cut.
+// Append returns, the entries survive a power cut. Entries are numbered 1, 2, 3 … in the order in which they were kept, whoever refused
+// them: Feed sends them on under these numbers.
 package deadletter
 
 import (
@@ -10,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
@@ -22,13 +25,15 @@ type Config struct {
 	Log log.Config
 	// MaxBytes of entries are kept, in whole segments; the oldest go first.
 	MaxBytes int64
+	// MaxAge is how long an entry is kept: by the wall clock where both its stamp and the present one are trusted, else by the agent's life. 0: for ever.
+	MaxAge time.Duration
 	// MaxPayload bytes of an entry's payload are kept; a longer one is cut and says so.
 	MaxPayload int
 }
 
-// Default keeps 64 MiB.
+// Default keeps 64 MiB, at most 30 days.
 func Default() Config {
-	c := Config{Log: log.Default(), MaxBytes: 64 << 20, MaxPayload: 1 << 20}
+	c := Config{Log: log.Default(), MaxBytes: 64 << 20, MaxAge: 30 * 24 * time.Hour, MaxPayload: 1 << 20}
 	c.Log.SegmentBytes, c.Log.SpareSegments, c.Log.TailBytes = 1<<20, 1, 0 // they are read rarely
 	return c
 }
@@ -41,6 +46,9 @@ func (c *Config) Validate() error {
 	if c.MaxBytes < 3*c.Log.SegmentBytes || c.MaxBytes > c.Log.MaxBytes-2*c.Log.SegmentBytes {
 		return fmt.Errorf("dead letter max_bytes is %d, allowed is 3 segments (%d) to the log's max_bytes less two (%d)", c.MaxBytes,
 			3*c.Log.SegmentBytes, c.Log.MaxBytes-2*c.Log.SegmentBytes)
+	}
+	if c.MaxAge < 0 {
+		return fmt.Errorf("dead letter max_age is %s, allowed is 0 or more", c.MaxAge)
 	}
 	if c.MaxPayload < 1 || c.MaxPayload > 32<<20 {
 		return fmt.Errorf("dead letter max_payload is %d, allowed is 1 to %d", c.MaxPayload, 32<<20)
@@ -62,6 +70,8 @@ type Options struct {
 type Entry struct {
 	// ID is the entry's place here; it rises and is never used again.
 	ID uint64
+	// Number counts the entries from 1; set by the store.
+	Number uint64
 	// Stream, Generation and Seq name the entry. Last is Seq but for a range that was dropped without being kept.
 	Stream     string
 	Generation uint64
@@ -90,23 +100,43 @@ type Store struct {
 	config Config
 	log    *log.Log
 	logger *slog.Logger
+	stamp  func() pipeline.Stamp
+	grown  chan struct{} // a token when there may be something for the feed
+	faults faults
 
 	mu      sync.Mutex
 	known   map[name]*ranges
-	stats   Stats
+	kept    uint64 // number of the newest entry
+	expired uint64
+	put     uint64 // into the journal again
+	gone    uint64 // entries with IDs up to here are no more: they made room, or were too old
+	goneNo  uint64 // the number of the last of them
+	removed ranges // IDs past gone that were put into the journal again
+	started *requeue
+	startAt uint64         // position of its record
+	head    pipeline.Stamp // of the entry at headAt, the oldest
+	headAt  uint64
+	repeats uint64
 	encoded []byte
 }
+
+// faults are planted by tests to show that they would be found.
+type faults struct{ forgetRemoval, keepUncounted bool }
 
 type name struct {
 	stream     string
 	generation uint64
 }
 
-// Stats counts since the store was made.
+// Stats counts since the store was made: Kept = Held + Evicted + Expired + Requeued.
 type Stats struct {
 	Kept     uint64 // entries that were ever kept
-	Evicted  uint64 // of them, those that made room
+	Held     uint64 // of them, those that are here
+	Evicted  uint64 // made room for newer ones
+	Expired  uint64 // were older than MaxAge
+	Requeued uint64 // were put into the journal again
 	Repeated uint64 // repeats dropped since Open
+	Oldest   int64  // Unix ms at which the oldest one here was kept, as the clock said; 0: none, or not yet looked at
 	Log      log.Stats
 }
 
@@ -122,7 +152,10 @@ func Open(o Options) (*Store, *Recovery, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open dead letter log: %w", err)
 	}
-	s := &Store{config: o.Config, log: l, logger: o.Logger, known: map[name]*ranges{}}
+	s := &Store{config: o.Config, log: l, logger: o.Logger, stamp: o.Stamp, grown: make(chan struct{}, 1), known: map[name]*ranges{}, removed: ranges{all: true}}
+	if s.stamp == nil {
+		s.stamp = func() pipeline.Stamp { return pipeline.Stamp{} }
+	}
 	rec := &Recovery{Log: lr}
 	if err := s.recover(rec); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("read dead letter log: %w", err), l.Close())
@@ -131,18 +164,33 @@ func Open(o Options) (*Store, *Recovery, error) {
 }
 
 func (s *Store) recover(rec *Recovery) error {
-	return s.scan(context.Background(), s.log.First(), func(e *Entry, m *marks, err error) bool {
+	err := s.scan(context.Background(), s.log.First(), func(at uint64, r record, err error) bool {
 		switch {
 		case err != nil:
 			rec.Damaged = append(rec.Damaged, err.Error())
-		case m != nil:
-			s.known, s.stats.Kept, s.stats.Evicted = m.known, m.kept, m.evicted
-		case s.of(e).add(e.Seq, e.Last):
+		case r.marks != nil:
+			s.adopt(r.marks)
+		case r.removed != nil:
+			s.remove(r.removed)
+		case r.requeue != nil:
+			s.started, s.startAt = r.requeue, at
+		case s.of(r.entry).add(r.entry.Seq, r.entry.Last):
 			rec.Entries++
-			s.stats.Kept++
+			s.kept = max(s.kept+1, r.entry.Number)
 		}
 		return true
 	})
+	if err != nil {
+		return err
+	}
+	return s.passTrimmed()
+}
+
+// adopt takes over what marks say of entries that may have been before them.
+func (s *Store) adopt(m *marks) {
+	s.known, s.kept, s.expired, s.put = m.known, m.kept, m.expired, m.requeued
+	s.gone, s.goneNo = max(s.gone, m.gone), max(s.goneNo, m.goneNumber)
+	s.removed.list = m.removed
 }
 
 // of gives the ranges that are known under an entry's name.
@@ -176,59 +224,39 @@ func (s *Store) Append(ctx context.Context, entries ...*Entry) error {
 			e.Last = e.Seq
 		}
 		if s.of(e).has(e.Seq, e.Last) {
-			s.stats.Repeated++
+			s.repeats++
 			continue
 		}
+		e.Number = s.kept + 1
 		s.encoded = appendEntry(s.encoded[:0], e, s.config.MaxPayload)
 		// Evicting keeps the log below its own limit; only a full disk makes it refuse.
 		if _, err := s.log.Append(s.encoded); err != nil {
 			return fmt.Errorf("keep dead letter %s %d: %w", e.Stream, e.Seq, err)
 		}
 		s.of(e).add(e.Seq, e.Last)
-		s.stats.Kept++
+		if !s.faults.keepUncounted {
+			s.kept++
+		}
 	}
 	if err := s.log.Sync(ctx); err != nil {
 		return fmt.Errorf("keep dead letters: %w", err)
 	}
+	select {
+	case s.grown <- struct{}{}:
+	default:
+	}
 	return s.evict(ctx)
-}
-
-// evict recycles the oldest segments while more than MaxBytes are kept. What is known of evicted entries is written first:
-// a repeat of one must not come back as new.
-func (s *Store) evict(ctx context.Context) error {
-	if s.log.Stats().LiveBytes <= s.config.MaxBytes {
-		return nil
-	}
-	for s.log.Stats().LiveBytes > s.config.MaxBytes {
-		first := s.log.First()
-		before, last := first, s.log.Last()
-		for step := max(1, (last-first)/8); s.log.First() == first && before < last; {
-			before = min(before+step, last)
-			s.stats.Evicted = max(s.stats.Evicted, s.stats.Kept-min(s.stats.Kept, last-before+1))
-			if _, err := s.log.AppendReserved(appendMarks(nil, &marks{known: s.known, kept: s.stats.Kept, evicted: s.stats.Evicted})); err != nil {
-				return fmt.Errorf("write dead letter marks: %w", err)
-			}
-			if err := s.log.Sync(ctx); err != nil {
-				return fmt.Errorf("write dead letter marks: %w", err)
-			}
-			if err := s.log.Trim(before); err != nil {
-				return fmt.Errorf("evict dead letters: %w", err)
-			}
-		}
-		if s.log.First() == first {
-			return nil // one segment: nothing can go
-		}
-	}
-	s.logger.Warn("oldest dead letters made room", "evicted_total", s.stats.Evicted)
-	return nil
 }
 
 // List gives up to limit entries with an ID above after, oldest first.
 func (s *Store) List(ctx context.Context, after uint64, limit int) ([]Entry, error) {
 	var out []Entry
-	err := s.scan(ctx, max(after+1, s.log.First()), func(e *Entry, _ *marks, err error) bool {
-		if err == nil && e != nil {
-			out = append(out, *e)
+	s.mu.Lock()
+	gone, removed := s.gone, ranges{list: slices.Clone(s.removed.list)}
+	s.mu.Unlock()
+	err := s.scan(ctx, max(after+1, gone+1, s.log.First()), func(at uint64, r record, err error) bool {
+		if err == nil && r.entry != nil && !removed.has(at, at) {
+			out = append(out, *r.entry)
 		}
 		return len(out) < limit
 	})
@@ -247,9 +275,29 @@ func (s *Store) Show(ctx context.Context, id uint64) (Entry, error) {
 	return found[0], nil
 }
 
-// scan calls f for each durable record from a position on, until f says no.
-func (s *Store) scan(ctx context.Context, from uint64, f func(*Entry, *marks, error) bool) error {
+// scan calls f for each durable record from a position on, until f says no. An entry has its ID and wall time.
+func (s *Store) scan(ctx context.Context, from uint64, f func(at uint64, r record, err error) bool) error {
+	return s.blocks(ctx, from, func(b *log.Block) bool {
+		if b.Lost {
+			return f(b.First, record{}, fmt.Errorf("entries %d to %d are lost", b.First, b.Last))
+		}
+		for pos, data := range b.Records() {
+			r, err := decode(data)
+			if r.entry != nil {
+				r.entry.ID, r.entry.Wall = pos, b.Stamp.Wall
+			}
+			if !f(pos, r, err) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// blocks calls f for the durable frames from a position on, until f says no. What makes room meanwhile is passed over.
+func (s *Store) blocks(ctx context.Context, from uint64, f func(*log.Block) bool) error {
 	last := s.log.Durable()
+	from = max(from, s.log.First())
 	if from > last {
 		return nil
 	}
@@ -263,17 +311,8 @@ func (s *Store) scan(ctx context.Context, from uint64, f func(*Entry, *marks, er
 		if err != nil {
 			return err
 		}
-		if b.Lost && !f(nil, nil, fmt.Errorf("entries %d to %d are lost", b.First, b.Last)) {
+		if !f(b) {
 			return nil
-		}
-		for pos, data := range b.Records() {
-			e, m, err := decode(data)
-			if e != nil {
-				e.ID, e.Wall = pos, b.Stamp.Wall
-			}
-			if !f(e, m, err) {
-				return nil
-			}
 		}
 		at = b.Last + 1
 	}
@@ -284,8 +323,12 @@ func (s *Store) scan(ctx context.Context, from uint64, f func(*Entry, *marks, er
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.stats
-	st.Log = s.log.Stats()
+	st := Stats{Kept: s.kept, Expired: s.expired, Requeued: s.put, Repeated: s.repeats, Log: s.log.Stats()}
+	st.Held = s.kept - min(s.kept, s.goneNo+s.removed.count())
+	st.Evicted = s.kept - min(s.kept, st.Held+st.Expired+st.Requeued)
+	if s.headAt > s.gone && st.Held > 0 {
+		st.Oldest = s.head.Wall
+	}
 	return st
 }
 

@@ -157,11 +157,13 @@ func TestCrashStates(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	f.Add(appendEntry(nil, entry("a", 3), 50))
-	f.Add(appendMarks(nil, &marks{known: map[name]*ranges{{"a", 1}: {list: []span{{1, 3}, {7, 9}}}}, kept: 4}))
+	f.Add(appendMarks(nil, &marks{known: map[name]*ranges{{"a", 1}: {list: []span{{1, 3}, {7, 9}}}}, kept: 4, expired: 1, requeued: 2, gone: 3, goneNumber: 2, removed: []span{{5, 6}}}))
+	f.Add(appendRemoved(nil, &removal{cause: causeExpired, ids: []span{{1, 9}}, number: 4, count: 3}))
+	f.Add(appendRequeue(nil, &requeue{after: 7, ids: []span{{1, 2}, {9, 9}}}))
 	f.Fuzz(func(t *testing.T, rec []byte) {
-		e, m, err := decode(rec)
-		if (err == nil) == (e == nil && m == nil) {
-			t.Fatalf("%v %v %v", e, m, err)
+		r, err := decode(rec)
+		if (err == nil) == (r == record{}) {
+			t.Fatalf("%v %v", r, err)
 		}
 		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 			t.Fatal(err)
@@ -174,14 +176,14 @@ func TestRecordCutAtEachByteOfItsHead(t *testing.T) {
 	rec := appendEntry(nil, e, 1<<20)
 	head := len(rec) - len(e.Payload)
 	for n := range head {
-		if _, _, err := decode(rec[:n]); err == nil {
+		if _, err := decode(rec[:n]); err == nil {
 			t.Errorf("cut at %d decodes", n)
 		}
 	}
 	for i := range len(rec) * 8 {
 		bad := bytes.Clone(rec)
 		bad[i/8] ^= 1 << (i % 8)
-		_, _, _ = decode(bad) // must not panic
+		_, _ = decode(bad) // must not panic
 	}
 }
 

@@ -11,12 +11,44 @@ import (
 )
 
 const (
-	recordVersion = 1
+	recordVersion = 2 // 1: entries without a number, no removals
 	kindEntry     = 1
 	kindMarks     = 2
+	kindRemoved   = 3
+	kindRequeue   = 4
 
 	flagGap = 1
 )
+
+// cause tells why an entry was removed.
+type cause byte
+
+const (
+	causeExpired  cause = 1
+	causeRequeued cause = 2
+)
+
+// record is one decoded record: exactly one of its parts is set.
+type record struct {
+	entry   *Entry
+	marks   *marks
+	removed *removal
+	requeue *requeue
+}
+
+// removal takes entries out. Of a requeue it names the IDs that are in the journal now, and ends it; of an expiry ids is the one span from 1 to
+// the last ID that is gone, number that of its last entry, and count how many of them were still here.
+type removal struct {
+	cause         cause
+	ids           []span
+	number, count uint64
+}
+
+// requeue says that entries are about to be appended to the journal, behind a position.
+type requeue struct {
+	after pipeline.Position
+	ids   []span
+}
 
 // Errors of the decoder.
 var (
@@ -28,12 +60,18 @@ var (
 
 // marks carry what is known of evicted entries past the eviction.
 type marks struct {
-	known         map[name]*ranges
-	kept, evicted uint64
+	known             map[name]*ranges
+	kept, evicted     uint64
+	expired, requeued uint64
+	gone, goneNumber  uint64 // entries up to this ID, and this number, are gone by age
+	removed           []span // IDs past it that were put into the journal again
 }
 
-// ranges is a set of sequences as sorted, disjoint, not touching spans.
-type ranges struct{ list []span }
+// ranges is a set of numbers as sorted, disjoint, not touching spans.
+type ranges struct {
+	list []span
+	all  bool // nothing is forgotten: rangesMax does not hold
+}
 
 type span struct{ first, last uint64 }
 
@@ -60,10 +98,40 @@ func (r *ranges) add(first, last uint64) bool {
 		j++
 	}
 	r.list = slices.Replace(r.list, i, j, span{first, last})
-	if len(r.list) > rangesMax {
+	if len(r.list) > rangesMax && !r.all {
 		r.list = slices.Delete(r.list, 0, 1)
 	}
 	return true
+}
+
+// cut forgets what lies up to a number.
+func (r *ranges) cut(upTo uint64) {
+	n := 0
+	for n < len(r.list) && r.list[n].last <= upTo {
+		n++
+	}
+	r.list = slices.Delete(r.list, 0, n)
+	if len(r.list) > 0 {
+		r.list[0].first = max(r.list[0].first, upTo+1)
+	}
+}
+
+// within counts what it holds of a span.
+func (r *ranges) within(first, last uint64) (n uint64) {
+	for _, s := range r.list {
+		if lo, hi := max(first, s.first), min(last, s.last); lo <= hi {
+			n += hi - lo + 1
+		}
+	}
+	return n
+}
+
+// count is how many numbers it holds.
+func (r *ranges) count() (n uint64) {
+	for _, s := range r.list {
+		n += s.last - s.first + 1
+	}
+	return n
 }
 
 func appendString(dst []byte, s string) []byte {
@@ -76,6 +144,7 @@ func appendEntry(dst []byte, e *Entry, maxPayload int) []byte {
 		flags = flagGap
 	}
 	dst = append(dst, recordVersion, kindEntry, flags)
+	dst = binary.AppendUvarint(dst, e.Number)
 	dst = appendString(dst, e.Stream)
 	dst = binary.AppendUvarint(dst, e.Generation)
 	dst = binary.AppendUvarint(dst, e.Seq)
@@ -101,24 +170,57 @@ func appendMarks(dst []byte, m *marks) []byte {
 			dst = binary.AppendUvarint(dst, s.last-s.first)
 		}
 	}
+	dst = binary.AppendUvarint(dst, m.expired)
+	dst = binary.AppendUvarint(dst, m.requeued)
+	dst = binary.AppendUvarint(dst, m.gone)
+	dst = binary.AppendUvarint(dst, m.goneNumber)
+	return appendSpans(dst, m.removed)
+}
+
+func appendSpans(dst []byte, list []span) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, s := range list {
+		dst = binary.AppendUvarint(dst, s.first)
+		dst = binary.AppendUvarint(dst, s.last-s.first)
+	}
 	return dst
 }
 
-// decode reads one record: an entry or marks.
-func decode(rec []byte) (*Entry, *marks, error) {
+func appendRemoved(dst []byte, r *removal) []byte {
+	dst = append(dst, recordVersion, kindRemoved, byte(r.cause))
+	dst = binary.AppendUvarint(dst, r.number)
+	dst = binary.AppendUvarint(dst, r.count)
+	return appendSpans(dst, r.ids)
+}
+
+func appendRequeue(dst []byte, r *requeue) []byte {
+	dst = append(dst, recordVersion, kindRequeue)
+	dst = binary.AppendUvarint(dst, uint64(r.after))
+	return appendSpans(dst, r.ids)
+}
+
+// decode reads one record. Entries of version 1 have the number 0.
+func decode(rec []byte) (r record, err error) {
 	if len(rec) < 3 {
-		return nil, nil, fmt.Errorf("%w: %d bytes", ErrCorrupt, len(rec))
+		return r, fmt.Errorf("%w: %d bytes", ErrCorrupt, len(rec))
 	}
-	if rec[0] != recordVersion {
-		return nil, nil, fmt.Errorf("%w: %d", ErrVersion, rec[0])
+	version := rec[0]
+	if version == 0 || version > recordVersion {
+		return r, fmt.Errorf("%w: %d", ErrVersion, version)
 	}
-	switch rec[1] {
-	case kindEntry:
-		return decodeEntry(rec[2:])
-	case kindMarks:
-		return decodeMarks(rec[2:])
+	switch {
+	case rec[1] == kindEntry:
+		r.entry, err = decodeEntry(rec[2:], version)
+	case rec[1] == kindMarks:
+		r.marks, err = decodeMarks(rec[2:], version)
+	case rec[1] == kindRemoved && version > 1:
+		r.removed, err = decodeRemoved(rec[2:])
+	case rec[1] == kindRequeue && version > 1:
+		r.requeue, err = decodeRequeue(rec[2:])
+	default:
+		err = fmt.Errorf("%w: kind %d", ErrCorrupt, rec[1])
 	}
-	return nil, nil, fmt.Errorf("%w: kind %d", ErrCorrupt, rec[1])
+	return r, err
 }
 
 // reader reads a record's fields; the first short read sets bad.
@@ -159,27 +261,43 @@ func (r *reader) span() (s span) {
 	return s
 }
 
-func decodeEntry(b []byte) (*Entry, *marks, error) {
+// spans reads a list of spans; they rise and do not touch.
+func (r *reader) spans() (list []span) {
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		s := r.span()
+		if k := len(list); k > 0 && s.first <= list[k-1].last {
+			r.bad = true
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func decodeEntry(b []byte, version byte) (*Entry, error) {
 	r := reader{b: b[1:]}
-	e := &Entry{Gap: b[0]&flagGap != 0, Stream: r.text(), Generation: r.uvarint()}
+	e := &Entry{Gap: b[0]&flagGap != 0}
+	if version > 1 {
+		e.Number = r.uvarint()
+	}
+	e.Stream, e.Generation = r.text(), r.uvarint()
 	s := r.span()
 	e.Seq, e.Last = s.first, s.last
 	e.Pos = pipeline.Position(r.uvarint())
 	t, n := binary.Varint(r.b)
 	if n <= 0 {
-		return nil, nil, fmt.Errorf("%w: entry", ErrCorrupt)
+		return nil, fmt.Errorf("%w: entry", ErrCorrupt)
 	}
 	r.b = r.b[n:]
 	e.Time, e.Reason = t, r.text()
 	size := r.uvarint()
 	if r.bad || b[0]&^flagGap != 0 || uint64(len(r.b)) > size || size > 1<<40 {
-		return nil, nil, fmt.Errorf("%w: entry", ErrCorrupt)
+		return nil, fmt.Errorf("%w: entry", ErrCorrupt)
 	}
 	e.Size, e.Payload = int(size), slices.Clone(r.b)
-	return e, nil, nil
+	return e, nil
 }
 
-func decodeMarks(b []byte) (*Entry, *marks, error) {
+func decodeMarks(b []byte, version byte) (*marks, error) {
 	r := reader{b: b}
 	m := &marks{known: map[name]*ranges{}, kept: r.uvarint(), evicted: r.uvarint()}
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
@@ -191,8 +309,33 @@ func decodeMarks(b []byte) (*Entry, *marks, error) {
 		}
 		m.known[key] = set
 	}
-	if r.bad || len(r.b) != 0 {
-		return nil, nil, fmt.Errorf("%w: marks", ErrCorrupt)
+	if version > 1 {
+		m.expired, m.requeued = r.uvarint(), r.uvarint()
+		m.gone, m.goneNumber = r.uvarint(), r.uvarint()
+		m.removed = r.spans()
 	}
-	return nil, m, nil
+	if r.bad || len(r.b) != 0 {
+		return nil, fmt.Errorf("%w: marks", ErrCorrupt)
+	}
+	return m, nil
+}
+
+func decodeRemoved(b []byte) (*removal, error) {
+	r := reader{b: b[1:]}
+	m := &removal{cause: cause(b[0]), number: r.uvarint(), count: r.uvarint()}
+	m.ids = r.spans()
+	if r.bad || len(r.b) != 0 || m.cause != causeExpired && m.cause != causeRequeued || m.cause == causeExpired && len(m.ids) != 1 {
+		return nil, fmt.Errorf("%w: removal", ErrCorrupt)
+	}
+	return m, nil
+}
+
+func decodeRequeue(b []byte) (*requeue, error) {
+	r := reader{b: b}
+	q := &requeue{after: pipeline.Position(r.uvarint())}
+	q.ids = r.spans()
+	if r.bad || len(r.b) != 0 {
+		return nil, fmt.Errorf("%w: requeue", ErrCorrupt)
+	}
+	return q, nil
 }

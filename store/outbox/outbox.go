@@ -77,7 +77,7 @@ type Outbox struct {
 
 // faults are planted by tests to show that they would be found. All false in production: nothing else sets them.
 type faults struct {
-	skipNotSynced, cutNotSynced, trimBeforeMarks, releaseAtSeal, keepAtCut, dropInFlight, expireSilently, sharedPin bool
+	skipNotSynced, cutNotSynced, trimBeforeMarks, releaseAtSeal, keepAtCut, dropInFlight, expireSilently, sharedPin, miscount bool
 }
 
 // Open recovers the outbox. Nothing can be emitted or read before Cut has said where the pipeline resumes.

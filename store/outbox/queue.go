@@ -48,6 +48,7 @@ type queue struct {
 	boundFirst, boundLast uint64 // batch whose bounds are fixed; 0 none
 	confirmedN, droppedN  uint64 // ledger: sequences that left the queue as data, as gaps
 	causes                causes // of droppedN
+	miscounts             bool   // planted by a test: of each confirmation one result is not counted
 	bytes                 int64  // payloads of all chunks
 	memory                int64  // payloads that are in memory
 	freed                 int64  // payloads in the log that are needed no more and that no marks record says so of
@@ -232,6 +233,9 @@ func (q *queue) confirm(seq, chain uint64) {
 	}
 	q.droppedN += dropped
 	q.confirmedN += seq - q.confirmed - dropped
+	if q.miscounts && q.confirmedN > 0 {
+		q.confirmedN--
+	}
 	q.confirmed, q.chain = seq, chain
 	n := 0
 	for n < len(q.chunks) && q.chunks[n].last <= seq {
@@ -250,6 +254,25 @@ func (q *queue) confirm(seq, chain uint64) {
 	if q.boundLast <= seq {
 		q.boundFirst, q.boundLast = 0, 0
 	}
+}
+
+// waiting counts what lies past the confirmed mark, piece by piece: results, and gaps in their place.
+func (q *queue) waiting() (n uint64) {
+	gaps := q.gaps
+	for i := range q.chunks {
+		c := &q.chunks[i]
+		n += c.last - max(c.first, q.confirmed+1) + 1
+		for len(gaps) > 0 && gaps[0].last < c.first {
+			gaps = gaps[1:]
+		}
+		for j := 0; j < len(gaps) && gaps[j].first <= c.last; j++ {
+			n -= min(gaps[j].last, c.last) - max(gaps[j].first, c.first, q.confirmed+1) + 1
+		}
+	}
+	for i := range q.gaps {
+		n += q.gaps[i].last - max(q.gaps[i].first, q.confirmed+1) + 1
+	}
+	return n
 }
 
 // cut makes everything past seq void (RULES 9). A higher generation than the queue's begins at seq.

@@ -47,20 +47,23 @@ type Stream struct {
 
 type barrierMark struct{ id, seq uint64 }
 
-// StreamStats counts sequences since Open; Confirmed, Dropped and the causes since the stream began.
+// StreamStats counts sequences since Open; Confirmed, Dropped, Rejected and the causes since the stream began. The last sequence is the sum of the
+// first three and Held.
 type StreamStats struct {
 	Emitted     uint64 // by the pipeline, replays included
 	Known       uint64 // replayed and dropped: upstream holds them
 	Divergences uint64
 	Confirmed   uint64 // left as data
-	Dropped     uint64 // left as gaps
-	Rejected    uint64 // are or were gaps because upstream refused them; confirmed or not, as the next two
-	Expired     uint64 // ... by TTL
-	Overflowed  uint64 // ... by drop_oldest
+	Dropped     uint64 // left as gaps: expired, overflowed
+	Rejected    uint64 // left as gaps: upstream refused them
+	Expired     uint64 // became gaps by TTL, confirmed or not; the next too
+	Overflowed  uint64 // became gaps by drop_oldest
 	Spilled     uint64 // results written to the log
 	Lost        uint64 // held by upstream once, and no more
 
 	Blocked       bool   // an Emit waits for room
+	Held          uint64 // sequences that are here, as results or gaps
+	Shift         uint64 // at-least-once: by how much the numbers on the wire are ahead of the numbers of the pipeline
 	Waiting       uint64 // sequences not confirmed
 	WaitingBytes  int64
 	MemoryBytes   int64
@@ -71,7 +74,7 @@ type StreamStats struct {
 }
 
 func newStream(o *Outbox, uid string) *Stream {
-	return &Stream{o: o, queue: queue{uid: uid}, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	return &Stream{o: o, queue: queue{uid: uid, miscounts: o.faults.miscount || plantedMiscount}, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // Stats is a consistent view.
@@ -80,10 +83,12 @@ func (s *Stream) Stats() StreamStats {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.DiskBytes = s.log.Stats().DiskBytes
-	st.Confirmed, st.Dropped = s.confirmedN, s.droppedN
+	rejected := s.causes[causeRejected]
+	st.Confirmed, st.Dropped, st.Rejected = s.confirmedN, s.droppedN-rejected, rejected
+	st.Held, st.Shift = s.waiting(), s.shift
 	c := s.causes
 	c.count(s.gaps, s.confirmed+1, ^uint64(0))
-	st.Rejected, st.Expired, st.Overflowed = c[causeRejected], c[causeExpired], c[causeFull]
+	st.Expired, st.Overflowed = c[causeExpired], c[causeFull]
 	st.Last, st.ConfirmedUpTo, st.VisibleUpTo = s.last(), s.confirmed, s.visible()
 	st.Waiting, st.WaitingBytes, st.MemoryBytes = st.Last-s.confirmed, s.bytes, s.memory
 	return st

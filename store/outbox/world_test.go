@@ -389,7 +389,7 @@ func (k *sinkWorld) check() error {
 			by[c]++
 		}
 	}
-	if st.Dropped != gaps || st.Confirmed+st.Dropped != k.seq {
+	if st.Dropped+st.Rejected != gaps || st.Confirmed+gaps+st.Held != k.seq {
 		return fmt.Errorf("%s: ledger says %d confirmed and %d dropped, upstream holds %d with %d gaps", k.uid, st.Confirmed, st.Dropped, k.seq, gaps)
 	}
 	if n := (causes{st.Rejected, st.Expired, st.Overflowed}); n != by {

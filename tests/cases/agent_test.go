@@ -64,7 +64,7 @@ pipelines:
 // deadLetters reads those of a pipeline.
 func (s *site) deadLetters(pipeline string) (all []json.RawMessage) {
 	s.t.Helper()
-	s.must(api.Dial(s.socket()).DeadLetters(s.t.Context(), pipeline, 0, 100, func(l api.DeadLetter) error {
+	s.must(api.Dial(s.socket()).DeadLetters(s.t.Context(), pipeline, api.DeadQuery{Limit: 100}, func(l api.DeadLetter) error {
 		all = append(all, l.Letter)
 		return nil
 	}))

@@ -104,8 +104,13 @@ func (s *site) startReady() {
 	})
 }
 
+// ledgerWait bounds the wait for an agent that is to be stopped while it works.
+const ledgerWait = 10 * time.Second
+
+// stop ends a run: with the ledger.
 func (s *site) stop() {
 	s.t.Helper()
+	s.must(rig.CheckLedgerAt(s.t.Context(), s.socket(), ledgerWait))
 	s.must(s.agent.Stop(patience))
 }
 

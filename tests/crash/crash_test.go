@@ -363,6 +363,9 @@ func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 		st.dump()
 		problems = append(problems, "the agent did not become idle")
 	}
+	if err := rig.CheckLedgerAt(st.t.Context(), filepath.Join(st.dir, "state", "weir.sock"), 10*time.Second); err != nil {
+		problems = append(problems, err.Error())
+	}
 	if err := st.agent.Stop(30 * time.Second); err != nil {
 		st.dump()
 		problems = append(problems, fmt.Sprintf("graceful stop: %v", err))

@@ -29,6 +29,7 @@ func plantedFaults() []planted {
 		{"forget-dirty", scenario{name: "engine", qos: 1, messages: 6_000, rate: 1500, kills: 10, config: engine, streams: engineStreams, judge: judgeEngine, env: []string{"WEIR_ABORT_EVERY=2"}}},
 		{"ack-before-sync", scenario{qos: 1, messages: 6_000, rate: 1500, powerCuts: 6, syncDelay: 60 * time.Millisecond, config: passing, streams: 1}},
 		{"tail-not-synced", scenario{qos: 1, messages: 6_000, rate: 800, kills: 4, syncDelay: 200 * time.Millisecond, strike: (*stage).cutTail, ready: (*stage).tailUnsynced, config: telling, streams: 2}},
+		{"ledger-miscount", scenario{qos: 1, messages: 3_000, rate: 1500, kills: 2, config: passing, streams: 1}},
 		{"open-highest", scenario{qos: 1, messages: 6_000, rate: 1000, receiver: scatteredKind, receiverRestarts: 2, kills: 6, strike: (*stage).killBoth, config: passing, streams: 1}},
 	}
 }
@@ -71,6 +72,9 @@ func (p *planted) found(t *testing.T) bool {
 		t.Log(v)
 		bad = bad || !v.ok()
 	}
+	for _, p := range problems {
+		bad = bad || strings.Contains(p, "the ledger does not match")
+	}
 	t.Log(problems)
 	return bad
 }
@@ -91,7 +95,7 @@ func TestReleaseBuildHasNoFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"WEIR_FAULT", "WEIR_ABORT_EVERY", "WEIR_POWERCUT", "WEIR_SYNC_DELAY", "WEIR_ANCHOR_EVERY"} {
+		for _, name := range []string{"WEIR_FAULT", "WEIR_ABORT_EVERY", "WEIR_POWERCUT", "WEIR_SYNC_DELAY", "WEIR_ANCHOR_EVERY", "WEIR_DIE_AT"} {
 			if got := bytes.Contains(b, []byte(name)); got != want {
 				t.Errorf("%s reads %s: %v, want %v", build, name, got, want)
 			}

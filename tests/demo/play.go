@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // What the demo waits for at most.
@@ -108,6 +110,9 @@ func (s *stage) finish(ctx context.Context, out *screen) error {
 	err := s.await(ctx, settleWait, settled, func() error { out.show(s); return s.oracle.read() })
 	if err != nil {
 		return fmt.Errorf("wait for the last results: %w\n%s", err, s.logEnd())
+	}
+	if err := rig.CheckLedgerAt(ctx, s.socket(), stopWait); err != nil {
+		return err
 	}
 	if err := s.agent.Stop(stopWait); err != nil {
 		return fmt.Errorf("stop the agent: %w\n%s", err, s.logEnd())

@@ -43,6 +43,7 @@ func TestAgentWithKills(t *testing.T) {
 		[]byte(`{"sensor":"flush","metric":"x","seq":0,"ts":1577836800000,"v":0}`)))
 	w.must(publisher.Flush(t.Context()))
 	w.settle(len(deliveries) + 1)
+	w.must(rig.CheckLedgerAt(t.Context(), w.socket(), patience))
 	w.must(w.agent.Stop(patience))
 	for _, a := range answers {
 		if a.set != set {

@@ -143,7 +143,7 @@ func (s *Sink) recover() error {
 		return err
 	}
 	if !st.found || st.stream != s.stream.String() {
-		return fmt.Errorf("%w: %s holds stream %q", ErrForeign, s.config.Path, st.stream)
+		return fmt.Errorf("%w: %s holds stream %q; move it away, or give the sink another path", ErrForeign, s.config.Path, st.stream)
 	}
 	s.state, s.Damaged = st, st.damaged
 	tail := make([]byte, st.end-st.unsure)

@@ -154,13 +154,14 @@ func (s *Sink) ask(ctx context.Context, verb string) (wire.Answer, error) {
 	if err != nil {
 		return wire.Answer{}, err
 	}
-	return s.read(status, body)
+	a, err := s.read(status, body)
+	return a, s.said(err)
 }
 
 // read turns a status and a body that do not concern a batch into an answer or an error.
 func (s *Sink) read(status int, body []byte) (wire.Answer, error) {
 	if status == http.StatusOK {
-		return wire.ParseAnswer(body)
+		return parse(body)
 	}
 	return wire.Answer{}, refusal(status, body, nil)
 }
@@ -189,11 +190,11 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 	if s.KeyOnly() {
 		ans, err := plainAnswer(b, status, header, body)
 		s.durable = max(s.durable, ans.Durable)
-		return ans, err
+		return ans, s.said(err)
 	}
 	ans, err := answer(status, header, body)
 	s.durable = max(s.durable, ans.Durable)
-	return ans, err
+	return ans, s.said(err)
 }
 
 // appendPlain encodes the data of a batch as a foreign endpoint wants it.
@@ -241,7 +242,7 @@ func (s *Sink) post(ctx context.Context, h http.Header, body []byte, contentType
 	}
 	resp, err := s.client.Do(req.WithContext(ctx))
 	if err != nil {
-		return 0, nil, nil, fmt.Errorf("post to %s: %w", s.url.Redacted(), err)
+		return 0, nil, nil, fmt.Errorf("post to %s: %w%s", s.url.Redacted(), bare(err), remedy(err))
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, s.config.MaxAnswerBytes))
@@ -301,7 +302,7 @@ func (s *Sink) compress(h http.Header, body []byte) ([]byte, error) {
 func answer(status int, header http.Header, body []byte) (uplink.Answer, error) {
 	switch status {
 	case http.StatusOK:
-		a, err := wire.ParseAnswer(body)
+		a, err := parse(body)
 		if err != nil {
 			return uplink.Answer{}, err
 		}
@@ -339,7 +340,7 @@ var errStatus = errors.New("unexpected answer")
 // refusal classifies a status that is no success. Only a status that says the content is at fault is final for a batch; everything else
 // may pass: a wrong URL or a missing right can be repaired at the other end, and nothing may be lost meanwhile.
 func refusal(status int, body []byte, header http.Header) error {
-	what := fmt.Errorf("%w: %d %s: %.200q", errStatus, status, http.StatusText(status), body)
+	what := fmt.Errorf("%w: %d %s: %.200q%s", errStatus, status, http.StatusText(status), body, advice(status))
 	switch status {
 	case http.StatusConflict:
 		return fmt.Errorf("%w: %.200q", uplink.ErrFenced, body)

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,10 +58,24 @@ func (s *Sink) connect() error {
 	}
 	conn, err := nats.Connect(s.config.URL, o...)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", s.config.URL, err)
+		return fmt.Errorf("connect to %s: %w%s", s.config.URL, err, remedy(err))
 	}
 	s.conn = conn
 	return nil
+}
+
+// remedy tells what to do about a server that does not let the sink in, "" when waiting is all.
+func remedy(err error) string {
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return "; see credentials_file, token_file, or user and password_file: they are read again at each try"
+	case errors.As(err, &certificate):
+		return "; if it is the right server, give its CA in ca"
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return "; the server speaks no TLS: is it the right port?"
+	}
+	return ""
 }
 
 func (s *Sink) drop() {

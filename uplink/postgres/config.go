@@ -40,6 +40,8 @@ type Config struct {
 	Columns []Column
 	// Board is told upstream, which refuses an equal incarnation of another board (RULES 28).
 	Board string
+	// DenyPrivate refuses servers on this device and in private networks, as they are dialled.
+	DenyPrivate bool
 	// AllowPlaintext accepts a DSN that may reach a host off this device without TLS.
 	AllowPlaintext bool
 }

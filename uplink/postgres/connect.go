@@ -2,14 +2,18 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/weirstream/weir/uplink"
 )
 
 // ErrPlaintext says that the DSN lets a host off this device be reached without TLS, and that the settings do not allow that.
@@ -33,10 +37,22 @@ func (s *Sink) connect(ctx context.Context) error {
 	}
 	conn, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {
-		return s.refusal(fmt.Errorf("connect to postgres: %w", err))
+		return s.refusal(fmt.Errorf("connect to postgres: %w%s", err, remedy(err)))
 	}
 	s.conn = conn
 	return nil
+}
+
+// remedy tells what to do about a server that cannot be reached, "" when waiting is all.
+func remedy(err error) string {
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &certificate):
+		return "; if it is the right server, name its CA in dsn_file: sslrootcert=FILE"
+	case strings.Contains(err.Error(), "server refused TLS connection"): // the driver has no type for it
+		return "; switch TLS on there, or say in dsn_file that it has none: sslmode=disable"
+	}
+	return ""
 }
 
 // readDSN reads the file again each time: a password may have been renewed. No error holds what the file says.
@@ -58,11 +74,23 @@ func (s *Sink) readDSN() (*pgconn.Config, error) {
 			return nil, fmt.Errorf("%w: dsn_file lets %s be reached without TLS; add sslmode=verify-full, or set security.allow_plaintext: true", ErrPlaintext, host)
 		}
 	}
+	if s.config.DenyPrivate {
+		c.DialFunc = dialPublic
+	}
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "weir"
 	}
 	c.MaxProtocolMessageBodyLen = messageBytesMax
 	return c, nil
+}
+
+// dialPublic dials what is neither on this device nor in a private network.
+func dialPublic(ctx context.Context, network, address string) (net.Conn, error) {
+	if network == "unix" {
+		return nil, fmt.Errorf("dial %s: %w; set security.allow_private: true to accept it", address, uplink.ErrPrivate)
+	}
+	d := net.Dialer{KeepAlive: 5 * time.Minute, Control: uplink.DenyPrivate} // the driver's own
+	return d.DialContext(ctx, network, address)
 }
 
 // plaintextHost is the first host off this device that the configuration may reach without TLS.

@@ -96,7 +96,7 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		}
 	}
 	for _, s := range p.Sources {
-		fmt.Fprintf(t, "  source %s\treceived %d\tsplit %d\trows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Split, s.Rows, s.Tombstones, s.Dead)
+		fmt.Fprintf(t, "  source %s\treceived %d\tsplit %d\tprocessed %d: rows %d\ttombstones %d\tdead %d\n", s.Name, s.Received, s.Split, s.Processed, s.Rows, s.Tombstones, s.Dead)
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(t, "  step %s\tin %d\tout %d\tlate %d\tdropped %d\tdead %d\n", s.UID, s.In, s.Emitted, s.Late, s.Dropped, s.Dead)
@@ -106,6 +106,12 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 			s.UID, s.Emitted, s.Confirmed, s.Pending, s.Rejected, s.Dropped, s.Commit, s.Guarantee, s.State, cmp.Or(s.Error, s.Held))
 		if s.Pending > 0 || s.Dropped > 0 {
 			fmt.Fprintf(t, "    \t%d of %d bytes wait%s\t%d on flash\texpired %d\toverflowed %d\n", s.Bytes, s.BytesMax, full(s.Full), s.DiskBytes, s.Expired, s.Overflowed)
+		}
+	}
+	if d := p.Dead; d != nil {
+		fmt.Fprintf(t, "  dead letters\tkept %d\theld %d\tevicted %d\texpired %d\trequeued %d\n", d.Kept, d.Held, d.Evicted, d.Expired, d.Requeued)
+		if k := d.Sink; k != nil {
+			fmt.Fprintf(t, "    to %s\tdelivered %d\tpending %d\tdropped %d\trejected %d\t%s %s\n", k.Stream, k.Before+k.Delivered, k.Pending, k.Dropped, k.Rejected, k.State, k.Error)
 		}
 	}
 	switch {

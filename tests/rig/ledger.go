@@ -1,0 +1,92 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+)
+
+// Every end-to-end test ends with the ledger: what came in is accounted for to the last message. The sums are computed here once more,
+// beside the agent's own.
+
+// LedgerErrors names the sums that do not match in the status of an agent at rest. Pipelines that do not run have none.
+func LedgerErrors(s *api.Status) (errs []string) {
+	differ := func(made, accounted uint64, format string, args ...any) {
+		if made != accounted {
+			errs = append(errs, fmt.Sprintf(format, args...)+fmt.Sprintf(": %d, accounted for %d", made, accounted))
+		}
+	}
+	for _, b := range s.Sessions {
+		c := b.Counters
+		differ(c["received"], c["journaled"]+c["duplicates"]+c["retained_ignored"], "session %s received", b.Name)
+	}
+	for i := range s.Pipelines {
+		p := &s.Pipelines[i]
+		if p.State != "running" || p.Dead == nil {
+			continue
+		}
+		if !p.Balanced {
+			errs = append(errs, fmt.Sprintf("pipeline %s says: %s", p.Name, p.Imbalance))
+		}
+		dead, letters := uint64(0), uint64(0)
+		for _, x := range p.Sources {
+			differ(x.Received+x.Split, x.Processed+x.Dead, "pipeline %s, source %s received", p.Name, x.Name)
+			dead += x.Dead
+		}
+		for _, x := range p.Steps {
+			dead += x.Dead
+		}
+		for _, x := range p.Sinks {
+			differ(x.Emitted, x.Confirmed+x.Pending+x.Dropped+x.Rejected, "pipeline %s, sink %s emitted", p.Name, x.UID)
+			if x.UID == "$dead" {
+				letters = x.Emitted
+			}
+		}
+		if dead > letters {
+			differ(dead, letters, "pipeline %s refused", p.Name)
+		}
+		differ(p.Dead.Kept, p.Dead.Held+p.Dead.Evicted+p.Dead.Expired+p.Dead.Requeued, "pipeline %s kept dead letters", p.Name)
+	}
+	return errs
+}
+
+// atRest tells whether nothing is under way in the pipelines that run.
+func atRest(s *api.Status) bool {
+	for i := range s.Pipelines {
+		if p := &s.Pipelines[i]; p.State == "starting" || p.State == "restarting" || p.State == "running" && p.Lag > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckLedger waits until an agent is at rest and its ledger's sums match, at most for patience; the error names the sums that do not. An agent that does
+// not come to rest in that time is judged as it is.
+func CheckLedger(status func() (api.Status, error), patience time.Duration) error {
+	var last []string
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		s, err := status()
+		if err != nil {
+			last = []string{err.Error()}
+		} else if last = LedgerErrors(&s); len(last) == 0 && atRest(&s) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+	}
+	if len(last) == 0 {
+		return nil
+	}
+	return errors.New("the ledger does not match: " + strings.Join(last, "; "))
+}
+
+// CheckLedgerAt is CheckLedger for the agent behind a socket.
+func CheckLedgerAt(ctx context.Context, socket string, patience time.Duration) error {
+	c := api.Dial(socket)
+	return CheckLedger(func() (api.Status, error) { return c.Status(ctx) }, patience)
+}

@@ -1,0 +1,112 @@
+package httpsink
+
+import (
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weirstream/weir/tests/rig"
+	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/receiver"
+	"github.com/weirstream/weir/uplink/uplinktest"
+)
+
+// TestBadUpstreams: each is named, at the rate of kinds of failure, and all arrives once it is mended.
+func TestBadUpstreams(t *testing.T) {
+	far := func(t *testing.T) http.Handler {
+		r, err := receiver.Open(receiver.Options{Path: filepath.Join(t.TempDir(), "far.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		return r
+	}
+	dial := func(t *testing.T, change func(*Config)) uplink.Endpoint {
+		c := Default()
+		change(&c)
+		s, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// answers serves what a sick server says until it is well.
+	answers := func(name string, say func(w http.ResponseWriter), want ...string) uplinktest.Bad {
+		var well atomic.Bool
+		return uplinktest.Bad{Name: name, Want: want, Heal: func(*testing.T) { well.Store(true) }, Dial: func(t *testing.T) uplink.Endpoint {
+			h := far(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if well.Load() {
+					h.ServeHTTP(w, r)
+					return
+				}
+				say(w)
+			}))
+			t.Cleanup(server.Close)
+			return dial(t, func(c *Config) { c.URL = server.URL })
+		}}
+	}
+	status := func(code int, text string) func(w http.ResponseWriter) {
+		return func(w http.ResponseWriter) { http.Error(w, text, code) }
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("sesame"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	bad := []uplinktest.Bad{
+		{Name: "nobody listens", Want: []string{"connection refused", addr},
+			Dial: func(t *testing.T) uplink.Endpoint {
+				return dial(t, func(c *Config) { c.URL = "http://" + addr + "/in" })
+			},
+			Heal: func(t *testing.T) {
+				l, err := net.Listen("tcp", addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				server := &http.Server{Handler: far(t)}
+				go server.Serve(l) // ends with Close
+				t.Cleanup(func() { server.Close() })
+			}},
+		{Name: "no such name", Want: []string{"nowhere..invalid", "no such host"},
+			Dial: func(t *testing.T) uplink.Endpoint {
+				return dial(t, func(c *Config) { c.URL = "https://nowhere..invalid/in" })
+			}},
+		{Name: "foreign certificate", Want: []string{"certificate", "127.0.0.1"},
+			Dial: func(t *testing.T) uplink.Endpoint {
+				server := httptest.NewUnstartedServer(far(t))
+				server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+				server.StartTLS()
+				t.Cleanup(server.Close)
+				_ = os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
+				return dial(t, func(c *Config) { c.URL = server.URL })
+			}},
+		{Name: "no TLS there", Want: []string{"TLS", "127.0.0.1"},
+			Dial: func(t *testing.T) uplink.Endpoint {
+				server := httptest.NewServer(far(t))
+				t.Cleanup(server.Close)
+				return dial(t, func(c *Config) { c.URL = "https" + server.URL[len("http"):] })
+			}},
+		answers("wrong credentials", status(http.StatusUnauthorized, "who are you"), "401", "token_file"),
+		answers("not allowed", status(http.StatusForbidden, "no"), "403"),
+		answers("full disk", status(http.StatusInsufficientStorage, "no space left"), "507", "no space left"),
+		answers("gateway", status(http.StatusBadGateway, "<html>upstream down"), "502"),
+		answers("wrong path", status(http.StatusNotFound, "nothing here"), "404"),
+		answers("garbage with 200", func(w http.ResponseWriter) { io.WriteString(w, "<html>welcome</html>") }, "127.0.0.1"),
+		answers("nothing with 200", func(http.ResponseWriter) {}, "127.0.0.1"),
+	}
+	for _, b := range bad {
+		t.Run(b.Name, b.Run)
+	}
+}

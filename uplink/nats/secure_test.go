@@ -1,0 +1,209 @@
+package nats
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/weirstream/weir/tests/rig"
+	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/uplinktest"
+)
+
+// guarded starts a server that lets in only who it knows, with a stream; as is how the test itself gets in.
+func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c Config, dir string) {
+	t.Helper()
+	path, err := tool()
+	if err != nil {
+		t.Skipf("NOT TESTED against nats-server: %v", err)
+	}
+	dir = t.TempDir()
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("listen: %q\njetstream: {store_dir: %q}\n%s\n", addr, filepath.Join(dir, "js"), settings)
+	write(t, filepath.Join(dir, "conf"), text)
+	child, err := rig.StartChild(filepath.Join(dir, "log"), nil, path, "-c", filepath.Join(dir, "conf"))
+	if err == nil {
+		t.Cleanup(child.Kill)
+		err = rig.WaitListening(addr, 20*time.Second)
+	}
+	log, _ := os.ReadFile(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	c = Default()
+	c.URL, c.Stream = scheme+"://"+addr, testStream
+	conn, err := nats.Connect(c.URL, as...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	defer conn.Close()
+	question, _ := json.Marshal(map[string]any{"name": testStream, "subjects": []string{"weir.>"}, "retention": "limits", "storage": "file", "num_replicas": 1, "max_consumers": -1,
+		"max_msgs": -1, "max_bytes": -1, "discard": "new"})
+	var answer *nats.Msg
+	for range 100 { // JetStream is up a little later than the port
+		if answer, err = conn.Request("$JS.API.STREAM.CREATE."+testStream, question, 10*time.Second); err == nil {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatalf("make stream: %v\n%s", err, log)
+	}
+	var made struct {
+		Error *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &made); err != nil || made.Error != nil {
+		t.Fatalf("make stream: %s", answer.Data)
+	}
+	return c, dir
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// letsIn: with the right settings results arrive, with the wrong ones the sink says so, and goes on when they are right.
+func letsIn(t *testing.T, good Config, spoil func(*Config), want ...string) {
+	t.Helper()
+	dial := func(t *testing.T, c Config) uplink.Endpoint {
+		s, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	e := dial(t, good)
+	if _, err := e.Open(t.Context(), uplinktest.Stream(), one, 1); err != nil {
+		t.Error(err)
+	}
+	_ = e.Close()
+	bad := good
+	spoil(&bad)
+	t.Run("wrong", uplinktest.Bad{Want: want, Secret: "sesame", Dial: func(t *testing.T) uplink.Endpoint { return dial(t, bad) }}.Run)
+}
+
+func TestToken(t *testing.T) {
+	c, dir := guarded(t, `authorization: {token: "s3cr3t-token"}`, "nats", nats.Token("s3cr3t-token"))
+	c.TokenFile = write(t, filepath.Join(dir, "token"), "s3cr3t-token\n")
+	letsIn(t, c, func(c *Config) { c.TokenFile = write(t, filepath.Join(dir, "wrong"), "sesame") }, "Authorization Violation", "token_file", c.URL)
+}
+
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := selfSigned(t, dir)
+	c, _ := guarded(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q}", cert, key), "tls", nats.RootCAs(cert))
+	c.CAFile = cert
+	letsIn(t, c, func(c *Config) { c.CAFile = "" }, "certificate", "give its CA in ca", c.URL)
+}
+
+func TestNoTLSThere(t *testing.T) {
+	c, _ := guarded(t, "", "nats")
+	letsIn(t, c, func(c *Config) { c.URL = "tls" + c.URL[len("nats"):] }, "the server speaks no TLS")
+	letsIn(t, c, func(c *Config) { c.URL = "nats://nowhere..invalid:4222" }, "nowhere..invalid", "no such host")
+}
+
+// TestCredentials: an operator's server; the user's JWT and seed are in a .creds file.
+func TestCredentials(t *testing.T) {
+	operator, account, system, user := pair(t, nkeys.CreateOperator), pair(t, nkeys.CreateAccount), pair(t, nkeys.CreateAccount), pair(t, nkeys.CreateUser)
+	limits := map[string]any{"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1, "mem_storage": -1, "disk_storage": -1,
+		"streams": -1, "consumer": -1}
+	noStreams := maps.Clone(limits)
+	noStreams["mem_storage"], noStreams["disk_storage"] = 0, 0
+	operatorJWT := token(t, operator, operator, map[string]any{"type": "operator", "version": 2})
+	accountJWT := token(t, operator, account, map[string]any{"type": "account", "version": 2, "limits": limits})
+	userClaims := map[string]any{"type": "user", "version": 2, "pub": map[string]any{}, "sub": map[string]any{}, "subs": -1, "data": -1, "payload": -1}
+	creds := func(signer nkeys.KeyPair) string {
+		seed, err := user.Seed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("-----BEGIN NATS USER JWT-----\n%s\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", token(t, signer, user, userClaims), seed)
+	}
+	dir := t.TempDir()
+	file := write(t, filepath.Join(dir, "user.creds"), creds(account))
+	c, _ := guarded(t, fmt.Sprintf("operator: %s\nresolver: MEMORY\nsystem_account: %s\nresolver_preload: {%s: %s, %s: %s}", operatorJWT,
+		public(t, system), public(t, account), accountJWT, public(t, system), token(t, operator, system, map[string]any{"type": "account", "version": 2, "limits": noStreams})), "nats", nats.UserCredentials(file))
+	c.CredentialsFile = file
+	letsIn(t, c, func(c *Config) {
+		c.CredentialsFile = write(t, filepath.Join(dir, "other.creds"), creds(pair(t, nkeys.CreateAccount)))
+	}, "Authorization Violation", "credentials_file")
+}
+
+func pair(t *testing.T, create func() (nkeys.KeyPair, error)) nkeys.KeyPair {
+	t.Helper()
+	k, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func public(t *testing.T, k nkeys.KeyPair) string {
+	t.Helper()
+	p, err := k.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// token is a JWT as NATS signs them: ed25519 over header and claims.
+func token(t *testing.T, issuer, subject nkeys.KeyPair, claims map[string]any) string {
+	t.Helper()
+	encode := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	text := encode(map[string]string{"typ": "JWT", "alg": "ed25519-nkey"}) + "." + encode(map[string]any{"jti": "test", "iat": time.Now().Unix(), "iss": public(t, issuer), "sub": public(t, subject), "name": "test", "nats": claims})
+	sig, err := issuer.Sign([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(sig)
+}
+
+func selfSigned(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert = write(t, filepath.Join(dir, "cert.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	return cert, write(t, filepath.Join(dir, "key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
+}
