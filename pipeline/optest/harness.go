@@ -30,6 +30,10 @@ type Config struct {
 	Between func(record int) Checkpoint
 	// Keyed: the step may run in instances. What its timers emit must name them (Out.SetTimer), in their order; else it panics.
 	Keyed bool
+	// Table makes the tables of a new operator; nil: in memory.
+	Table func(state.Spec) *state.Table
+	// Saved is told what each committed checkpoint holds, as text, but for what has expired: when that goes is the table's own affair. nil: nobody is.
+	Saved func(image string)
 	// EarlyWatermark is the planted fault "the watermark of a batch is applied before its rows": the rows per batch. (Applied
 	// before the one row that moves it, a watermark changes nothing: that row lies at or behind it.)
 	EarlyWatermark int
@@ -223,6 +227,9 @@ func (r *run) commit(next int) error {
 		r.saved.ticked = r.ticked
 	}
 	r.saved.result = r.result.clone()
+	if r.c.Saved != nil {
+		r.c.Saved(r.image())
+	}
 	return nil
 }
 
@@ -267,6 +274,9 @@ func (r *run) restore() error {
 // Table implements pipeline.Tables.
 func (r *run) Table(spec state.Spec) (*state.Table, error) {
 	t := state.New(spec)
+	if r.c.Table != nil {
+		t = r.c.Table(spec)
+	}
 	r.tables = append(r.tables, t)
 	return t, nil
 }

@@ -233,3 +233,9 @@ func (t *Table) checkLists() (live int, msg string) {
 
 // ArenaBytes are the old versions that a checkpoint keeps.
 func ArenaBytes(f *Frozen) int64 { return f.arena.used }
+
+// PlantLost plants the fault "a member that leaves the front is lost".
+func (q *Queue) PlantLost() { q.lost = true }
+
+// Front counts the members in memory.
+func (q *Queue) Front() int { return len(q.front) }
