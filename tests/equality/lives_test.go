@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // errCrash ends a life in the middle of whatever its tasks do.
@@ -118,8 +119,9 @@ type life struct {
 	abort   uint64
 	back    int // checkpoints passed over at its start
 	patient bool
-	large   bool // the backend is pebble
-	n       int  // instances of keyed regions
+	large   bool                        // the backend is pebble
+	pool    func() (*state.Pool, error) // of large tables; nil: largePool
+	n       int                         // instances of keyed regions
 }
 
 func drawLives(t *rapid.T, entries int) (all []life) {
@@ -163,7 +165,7 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 		}
 		g := graph()
 		g.Parallelism = l.n
-		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: largeTables(t, l.large)}
+		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: largeTables(t, &l)}
 		for _, s := range all {
 			s.seq = 0
 		}
