@@ -140,6 +140,9 @@ func (t *Table) CheckLarge() string {
 		}
 	}
 	expiries := map[string][]int64{}
+	if l.expiries != nil {
+		l.expiries.index.flush()
+	}
 	it, _ := l.db.Iter(l.expiry, after(l.expiry))
 	for ok := it.First(); ok; ok = it.Next() {
 		b := it.Key()[len(l.expiry):]

@@ -32,7 +32,11 @@ func (t *Table) NewQueue() *Queue {
 	if x == nil {
 		return nil
 	}
-	return &Queue{index: x, most: int(min(t.large.pool.share()/queueShare, queueBytesMax)), whole: true}
+	return newQueue(x, t.large.pool)
+}
+
+func newQueue(x *Index, p *Pool) *Queue {
+	return &Queue{index: x, most: int(min(p.share()/queueShare, queueBytesMax)), whole: true}
 }
 
 // Add puts a member in; one that is there already stays.
