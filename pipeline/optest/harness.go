@@ -28,12 +28,12 @@ type Config struct {
 	OutOfOrdernessMs int64
 	// Between is asked behind each record what happens before the next; nil: nothing.
 	Between func(record int) Checkpoint
+	// Table makes the tables of each life; nil: in memory.
+	Table func(state.Spec) *state.Table
+	// Saved is called with what a committed checkpoint and those before it hold of the tables; nil: nobody wants to know.
+	Saved func(image string)
 	// Keyed: the step may run in instances. What its timers emit must name them (Out.SetTimer), in their order; else it panics.
 	Keyed bool
-	// Table makes the tables of a new operator; nil: in memory.
-	Table func(state.Spec) *state.Table
-	// Saved is told what each committed checkpoint holds, as text, but for what has expired: when that goes is the table's own affair. nil: nobody is.
-	Saved func(image string)
 	// EarlyWatermark is the planted fault "the watermark of a batch is applied before its rows": the rows per batch. (Applied
 	// before the one row that moves it, a watermark changes nothing: that row lies at or behind it.)
 	EarlyWatermark int
@@ -228,7 +228,7 @@ func (r *run) commit(next int) error {
 	}
 	r.saved.result = r.result.clone()
 	if r.c.Saved != nil {
-		r.c.Saved(r.image())
+		r.c.Saved(r.saved.image())
 	}
 	return nil
 }
@@ -273,12 +273,16 @@ func (r *run) restore() error {
 
 // Table implements pipeline.Tables.
 func (r *run) Table(spec state.Spec) (*state.Table, error) {
-	t := state.New(spec)
-	if r.c.Table != nil {
-		t = r.c.Table(spec)
-	}
+	t := r.table(spec)
 	r.tables = append(r.tables, t)
 	return t, nil
+}
+
+func (r *run) table(spec state.Spec) *state.Table {
+	if r.c.Table == nil {
+		return state.New(spec)
+	}
+	return r.c.Table(spec)
 }
 
 // ages tells whether the operator is an Aging with something that ages.

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/optest"
 	"github.com/weirstream/weir/pipeline/state"
+	"github.com/weirstream/weir/pipeline/window"
 	"github.com/weirstream/weir/store/pebblekv"
 )
 
@@ -29,14 +31,14 @@ func openPool(wrap func(state.Backing) state.Backing) (*state.Pool, error) {
 }
 
 // replayAnywhere is the replay property, in memory and in large tables.
-func replayAnywhere(t *rapid.T, c optest.Config, records []optest.Record) {
+func replayAnywhere(t *rapid.T, c optest.Config, records []optest.Record, expiring bool) {
 	optest.ReplayEquality(t, c, records)
 	pool, err := largePool()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if pool != nil {
-		optest.BackendEquality(t, c, pool.New, records)
+		optest.BackendEquality(t, c, records, pool.New, expiring)
 	}
 }
 
@@ -83,11 +85,75 @@ func TestLostTimersAreFound(t *testing.T) {
 				for i := range records {
 					records[i].Elapsed, records[i].Wall = int64(i)*1e6, int64(i)
 				}
-				return optest.BackendsDiffer(t, optest.Config{New: op, Ports: 2}, pool.New, records)
+				return optest.BackendDiff(t, optest.Config{New: op, Ports: 2}, records, pool.New, false)
 			}).Example(seed) != ""
 		}
 		if !found {
 			t.Errorf("%s: lost timers are not found", name)
+		}
+	}
+}
+
+// steps is a store that counts how far its iterators go.
+type steps struct {
+	state.Backing
+	n *int
+}
+
+func (s steps) Iter(lower, upper []byte) (state.Iter, error) {
+	it, err := s.Backing.Iter(lower, upper)
+	return stepsIter{it, s.n}, err
+}
+
+type stepsIter struct {
+	state.Iter
+	n *int
+}
+
+func (i stepsIter) Next() bool {
+	*i.n++
+	return i.Iter.Next()
+}
+
+// TestNothingScansAllKeys: a watermark that reaches no end, a batch's end and a barrier look at a few entries, however many there are.
+func TestNothingScansAllKeys(t *testing.T) {
+	n := 0
+	pool, err := openPool(func(b state.Backing) state.Backing { return steps{b, &n} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pool == nil {
+		t.Skip("built without Pebble")
+	}
+	const keys, rounds = 2000, 50
+	ttl := tumbling(time.Hour, 0)
+	ttl.TTL = 1 << 40
+	sessions := session(time.Hour, 0, false)
+	sessions.TTL = 1 << 40
+	panes := hopping(time.Hour, time.Minute, time.Hour)
+	panes.EarlyMs = time.Hour.Milliseconds()
+	for name, op := range map[string]pipeline.Operator{
+		"tumbling": window.NewTumbling(ttl), "session": window.NewSession(sessions), "hopping": window.NewHopping(panes),
+	} {
+		s := newStreamIn(t, op, keys, 1, pool.New)
+		s.warm(time.Second)
+		for _, table := range s.made {
+			table.Freeze().Commit()
+		}
+		n = 0
+		for i := range int64(rounds) {
+			s.out.At = pipeline.At{Pos: 1, Phase: pipeline.After}
+			op.Watermark(s.time+i, s.out)
+			if a, ok := op.(pipeline.Aging); ok {
+				a.Aged(s.out)
+			}
+			for _, table := range s.made {
+				table.SetNow(i)
+				table.Freeze().Commit()
+			}
+		}
+		if n > 10*rounds {
+			t.Errorf("%s: %d times a watermark, a batch's end and a barrier go %d steps through the store, want %d at most", name, rounds, n, 10*rounds)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestReplayEquality(t *testing.T) {
 		}
 		replayAnywhere(t, optest.Config{
 			New: func() pipeline.Operator { return window.NewTumbling(c) }, Ports: 2, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness"), Keyed: true,
-		}, records)
+		}, records, c.TTL > 0)
 	})
 }
 

@@ -28,16 +28,12 @@ func openPool(wrap func(state.Backing) state.Backing) (*state.Pool, error) {
 }
 
 // largeTables gives how a life makes its tables; nil: in memory.
-func largeTables(t fatal, l *life) func(string, state.Spec) *state.Table {
-	from := l.pool
-	if from == nil {
-		from = largePool
-	}
-	pool, err := from()
+func largeTables(t fatal, large bool) func(string, state.Spec) *state.Table {
+	pool, err := largePool()
 	if err != nil {
 		t.Fatalf("open pebble: %v", err)
 	}
-	if pool == nil || !l.large {
+	if pool == nil || !large {
 		return nil
 	}
 	return func(_ string, spec state.Spec) *state.Table { return pool.New(spec) }
@@ -101,18 +97,20 @@ var windowKindsThatWait = []string{"hopping", "session", "top", "processing"}
 
 // TestLostTimersAreFound: of each kind of window, a timer that is lost when it leaves the memory must show in some pipeline. So they do leave it.
 func TestLostTimersAreFound(t *testing.T) {
-	losing := sync.OnceValues(func() (*state.Pool, error) {
-		return openPool(func(b state.Backing) state.Backing { return forgetful{b} })
-	})
-	if pool, err := losing(); err != nil || pool == nil {
-		t.Skip("built without Pebble", err)
+	pool, err := openPool(func(b state.Backing) state.Backing { return forgetful{b} })
+	if err != nil {
+		t.Fatal(err)
 	}
+	if pool == nil {
+		t.Skip("built without Pebble")
+	}
+	losing := func(_ string, spec state.Spec) *state.Table { return pool.New(spec) }
 	for _, kind := range windowKindsThatWait {
 		t.Run(kind, func(t *testing.T) {
 			for seed := range 200 {
 				d := rapid.Custom(func(t *rapid.T) *drawn { return drawWindow(t, kind) }).Example(seed)
 				for i := range d.lives {
-					d.lives[i].large, d.lives[i].pool = true, losing
+					d.lives[i].large, d.lives[i].tables = true, losing
 				}
 				if wrong := live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, &memoryKeeper{}); wrong != "" {
 					t.Logf("found with example %d: %s", seed, wrong)
