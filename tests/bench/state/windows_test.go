@@ -17,7 +17,7 @@ import (
 const (
 	windowKeys = 2_000_000
 	// windowMiB bounds a process with windows of so many keys: state.memory, and what Pebble and the program have besides.
-	windowMiB = 128
+	windowMiB = 192
 	// instant is how many rows, a ms apart, come between two watermarks.
 	instant = 1000
 	// checkpointRows lie between two checkpoints.
