@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // Options of one replay.
@@ -26,6 +27,8 @@ type Options struct {
 	Dead io.Writer
 	// BatchRows never shows in the results.
 	BatchRows int
+	// Tables makes the tables of the steps (OpenTables); nil: in memory. The results are the same.
+	Tables func(uid string, spec state.Spec) *state.Table
 
 	tidy *tidy // nil: one that puts a barrier in after barrierRecords
 }
@@ -62,6 +65,7 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 		},
 		Deliver:   forget,
 		BatchRows: o.BatchRows,
+		Tables:    o.Tables,
 	})
 	if err != nil {
 		return Counts{}, err

@@ -140,6 +140,9 @@ func (t *Table) CheckLarge() string {
 		}
 	}
 	expiries := map[string][]int64{}
+	if l.expiries != nil {
+		l.expiries.index.flush()
+	}
 	it, _ := l.db.Iter(l.expiry, after(l.expiry))
 	for ok := it.First(); ok; ok = it.Next() {
 		b := it.Key()[len(l.expiry):]
@@ -233,3 +236,9 @@ func (t *Table) checkLists() (live int, msg string) {
 
 // ArenaBytes are the old versions that a checkpoint keeps.
 func ArenaBytes(f *Frozen) int64 { return f.arena.used }
+
+// PlantLost plants the fault "a member that leaves the front is lost".
+func (q *Queue) PlantLost() { q.lost = true }
+
+// Front counts the members in memory.
+func (q *Queue) Front() int { return len(q.front) }

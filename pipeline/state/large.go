@@ -29,7 +29,8 @@ type large struct {
 	now      int64
 	due      int64  // no expiry lies below
 	owed     int64  // nor does one that is not written yet
-	reached  []byte // the last expiry that was looked at
+	expiries *Queue // (stamp, place); nil without TTL
+	expired  []byte // scratch: the place that is looked at
 	loading  bool
 	lastLoad []byte
 	loads    int  // in the batch
@@ -73,6 +74,9 @@ func newLarge(t *Table, p *Pool) *large {
 	l.hot.untracked = true
 	l.batch = l.db.Batch()
 	p.tables.Add(1)
+	if t.layout.ttl {
+		l.expiries = newQueue(&Index{table: t.spec.Name, db: l.db, prefix: l.expiry, batch: l.db.Batch()}, p)
+	}
 	return l
 }
 

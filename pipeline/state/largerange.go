@@ -7,16 +7,18 @@ import (
 	"math"
 )
 
-// walk calls f for the records whose place begins with from, in order. What waits to be written is written before.
-func (l *large) walk(from []byte, f func(place, rec []byte) bool) {
+// walk calls f for the records whose place begins with p, in order. What waits to be written is written before.
+func (l *large) walk(p []byte, f func(place, rec []byte) bool) { l.walkFrom(p, p, f) }
+
+// walkFrom is walk that begins at a place.
+func (l *large) walkFrom(p, from []byte, f func(place, rec []byte) bool) {
 	l.settle()
 	l.flush()
-	lower := append(append([]byte(nil), l.entries...), from...)
 	upper := after(l.entries)
-	if len(from) > 0 {
-		upper = successor(lower)
+	if len(p) > 0 {
+		upper = successor(append(append([]byte(nil), l.entries...), p...))
 	}
-	it, err := l.db.Iter(lower, upper)
+	it, err := l.db.Iter(append(append([]byte(nil), l.entries...), from...), upper)
 	l.must(err)
 	var rec []byte
 	for ok := it.First(); ok; ok = it.Next() {

@@ -6,7 +6,8 @@ import (
 )
 
 // Of each record with a TTL the Backing has an expiry at or before its stamp: it is written when the record is made, not whenever it
-// is written again. The sweep, in the order of stamps, deletes what has expired and writes a later expiry for what was written since.
+// is written again. The sweep, in the order of stamps, deletes what has expired and writes a later expiry for what was written since. The next
+// ones are in memory (Queue), so that asking each time the clock moves costs a look at each entry once per TTL, and a walk of the store for many.
 
 // reclaimLarge expiries are looked at by a mutating call while any is due.
 const reclaimLarge = 64
@@ -24,7 +25,7 @@ func (l *large) setNow(elapsed int64) {
 	}
 }
 
-// len counts what has not expired.
+// len counts what has not expired: O(1) when nothing became due since the last call, else in proportion to what did.
 func (l *large) len() int {
 	l.settle()
 	l.reclaimAll()
@@ -34,14 +35,16 @@ func (l *large) len() int {
 func (l *large) reclaimAll() {
 	for l.overdue() {
 		l.reclaim(changedMax)
-		l.flush()
+		if len(l.changed) >= changedMax {
+			l.flush()
+		}
 	}
 }
 
 // expireAt writes an expiry.
 func (l *large) expireAt(place []byte, stamp int64) {
-	l.key = append(appendStamp(append(l.key[:0], l.expiry...), stamp), place...)
-	l.must(l.batch.Set(l.key, nil))
+	l.key = append(appendStamp(l.key[:0], stamp), place...)
+	l.expiries.Add(l.key)
 	l.due = min(l.due, stamp)
 }
 
@@ -55,24 +58,17 @@ func (l *large) reclaim(n int) {
 	if l.owed <= limit {
 		l.flush()
 	}
-	it, err := l.db.Iter(append(append([]byte(nil), l.expiry...), l.reached...), after(l.expiry))
-	l.must(err)
-	next := int64(math.MaxInt64)
-	l.due = math.MaxInt64 // expireAt may set it
-	for ok := it.First(); ok; ok = it.Next() {
-		b := it.Key()[len(l.expiry):]
-		stamp := int64(binary.BigEndian.Uint64(b) ^ 1<<63)
+	l.due = math.MaxInt64
+	for e := l.expiries.First(); e != nil; e = l.expiries.First() {
+		stamp := int64(binary.BigEndian.Uint64(e) ^ 1<<63)
 		if n--; stamp > limit || n < 0 {
-			next = stamp
-			break
+			l.due = stamp
+			return
 		}
-		l.reached = append(l.reached[:0], b...)
-		l.must(l.batch.Delete(it.Key()))
-		l.expire(b[8:], limit)
+		l.expired = append(l.expired[:0], e[8:]...)
+		l.expiries.Remove(e)
+		l.expire(l.expired, limit)
 	}
-	l.must(it.Close())
-	l.must(l.batch.Apply())
-	l.due = min(l.due, next)
 }
 
 // expire deletes a record that was written at limit or before, and gives a younger one a later expiry.

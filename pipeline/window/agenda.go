@@ -9,6 +9,9 @@ import (
 // timer is what comes next for a key: when, and the start of the window it is about.
 type timer struct{ at, start int64 }
 
+// noTimer is that of a key without one.
+var noTimer = timer{at: pipeline.NoDeadline}
+
 func (t timer) before(o timer) bool { return t.at < o.at || t.at == o.at && t.start < o.start }
 
 // agenda keeps one timer per key, in the order (at, start, key bytes). A timer that moves back, as a session's does with each row, costs
@@ -18,6 +21,7 @@ type agenda struct {
 	free  []int32
 	heap  []int32
 	byKey map[string]int32
+	far   *farAgenda // not nil: all is there
 }
 
 type item struct {
@@ -28,8 +32,12 @@ type item struct {
 
 func newAgenda() agenda { return agenda{byKey: map[string]int32{}} }
 
-// set gives a key its timer.
-func (a *agenda) set(key []byte, t timer) {
+// set gives a key its timer; was is the one before, or none at all.
+func (a *agenda) set(key []byte, was, t timer) {
+	if a.far != nil {
+		a.far.set(key, was, t)
+		return
+	}
 	id, ok := a.byKey[string(key)]
 	if !ok {
 		a.add(key, t)
@@ -60,6 +68,10 @@ func (a *agenda) add(key []byte, t timer) {
 
 // remove forgets a key.
 func (a *agenda) remove(key []byte) {
+	if a.far != nil {
+		a.far.remove(key)
+		return
+	}
 	id, ok := a.byKey[string(key)]
 	if !ok {
 		return
@@ -78,6 +90,9 @@ func (a *agenda) remove(key []byte) {
 
 // top gives the next timer and its key; pipeline.NoDeadline when there is none. The key is valid until the next change.
 func (a *agenda) top() (timer, []byte) {
+	if a.far != nil {
+		return a.far.first, a.far.key
+	}
 	for len(a.heap) > 0 {
 		n := &a.items[a.heap[0]]
 		if n.lower == n.want {
@@ -86,7 +101,7 @@ func (a *agenda) top() (timer, []byte) {
 		n.lower = n.want
 		a.down(0)
 	}
-	return timer{at: pipeline.NoDeadline}, nil
+	return noTimer, nil
 }
 
 func (a *agenda) less(i, j int) bool {

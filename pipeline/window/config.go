@@ -172,7 +172,7 @@ func (b *base) add(c cell, r *pipeline.Row) {
 	b.acc.add(c, b.args, place{time: r.Time, pos: r.Pos})
 }
 
-// begin must be called with each entry that is new.
+// begin must be called with each entry that is new where one may have gone by its TTL, which leaves its side behind.
 func (b *base) begin(c cell) {
 	if b.top != nil {
 		b.top.forget(c)

@@ -55,24 +55,48 @@ func (h *Hopping) setEarly(entry []byte, id int32, start, last, t int64) {
 	}
 	if due := earlyDue(h.c.EarlyMs, t, h.watermark); due < last {
 		setDue(entry, due)
+		if h.far != nil {
+			h.far.early.Add(h.far.dueOf(due, start, h.key[startBytes:]))
+			return
+		}
 		h.early.add(due, id, start)
 	}
 }
 
+// nextEarly is when the next panes come out early, pipeline.NoDeadline for never.
+func (h *Hopping) nextEarly() int64 {
+	if h.far == nil {
+		return h.early.next()
+	}
+	if m := h.far.early.First(); m != nil {
+		return startOf(m)
+	}
+	return pipeline.NoDeadline
+}
+
+// cameEarly notes that nothing of a pane waits to come out early.
+func (h *Hopping) cameEarly(start int64, key []byte) {
+	h.paneKey = append(appendStart(h.paneKey[:0], start), key...)
+	entry, _, err := h.entries.Upsert(h.paneKey, h.entryBytes())
+	if err != nil {
+		panic("BUG: a pane that is there cannot be one too many: " + err.Error())
+	}
+	setDue(entry, never)
+}
+
 // fireEarly emits the open windows around the panes that are due, in the order (start, key bytes).
 func (h *Hopping) fireEarly(due int64, out *pipeline.Out) {
+	if h.far != nil {
+		h.fireEarlyFar(due, out)
+		return
+	}
 	type one struct {
 		start int64
 		id    int32
 	}
 	var all []one
 	for _, p := range h.early.take() {
-		h.paneKey = append(appendStart(h.paneKey[:0], p.start), h.series.list[p.id].key...)
-		entry, _, err := h.entries.Upsert(h.paneKey, h.entryBytes())
-		if err != nil {
-			panic("BUG: a pane that is there cannot be one too many: " + err.Error())
-		}
-		setDue(entry, never)
+		h.cameEarly(p.start, h.series.list[p.id].key)
 		for start := h.assign.last(p.start); start > p.start-h.assign.size && start+h.assign.size > due; start -= h.assign.slide {
 			all = append(all, one{start, p.id})
 		}

@@ -44,8 +44,9 @@ type Hopping struct {
 	panes              timeline // their keys
 	counted            timeline // windows with an entry in firings, and the keys of those
 	early              earlies
-	fired              int64  // windows that end at or before it have fired or were empty
-	paneKey, windowKey []byte // scratch
+	far                *farPanes // not nil: the keys of panes, counted and early lie there
+	fired              int64     // windows that end at or before it have fired or were empty
+	paneKey, windowKey []byte    // scratch
 	places             []uint64
 }
 
@@ -82,6 +83,7 @@ func (h *Hopping) Open(tables pipeline.Tables) (err error) {
 	if err != nil {
 		return err
 	}
+	h.far = newFarPanes(h.entries)
 	h.partial = h.scratch()
 	return h.open(tables)
 }
@@ -98,6 +100,10 @@ func (h *Hopping) Restored() (err error) {
 			err = fmt.Errorf("%w: a pane begins at %d", ErrState, start)
 			return false
 		}
+		if h.far != nil {
+			h.restoreFar(start, rest, val)
+			return true
+		}
 		id := h.series.of(rest)
 		h.plant(start, id)
 		if h.c.EarlyMs > 0 && dueOf(val) != never {
@@ -106,8 +112,15 @@ func (h *Hopping) Restored() (err error) {
 		return true
 	})
 	if h.firings != nil && err == nil {
+		if h.far != nil {
+			h.far.walk = h.far.byKey.Cursor()
+			defer h.endWalk()
+		}
 		h.firings.Range(func(key, _, val []byte) bool {
 			start, rest, bad := splitKey(key)
+			if h.far != nil && bad == nil && len(val) == firingsBytes && assignable(start) && h.restoreCountedFar(start, rest) {
+				return true
+			}
 			if id, ok := h.series.byKey[string(rest)]; ok && bad == nil && len(val) == firingsBytes && assignable(start) {
 				h.counted.add(start, id)
 			} else {
@@ -167,24 +180,39 @@ func (h *Hopping) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 		out.Refuse(reasonMaxKeys, err.Error(), r)
 		return
 	}
-	id := h.series.of(h.key[startBytes:])
-	here := h.stateCell(h.key, entry)
-	if created {
-		h.begin(here)
-		h.plant(start, id)
-		if h.c.EarlyMs > 0 {
-			setDue(entry, never)
-		}
+	if created && h.c.EarlyMs > 0 {
+		setDue(entry, never)
 	}
-	h.add(here, r)
-	h.touch(id, h.number(start))
+	id := h.seriesOf(start, created)
+	h.add(h.stateCell(h.key, entry), r)
+	if h.far == nil {
+		h.touch(id, h.number(start))
+	}
 	if h.c.EarlyMs > 0 {
 		h.setEarly(entry, id, start, last, r.Time)
 	}
 	if first := h.firstEnd(r.Time); h.watermark >= first {
 		h.missed(r, min(last, h.closed()), out)
+		if h.far != nil {
+			h.againFar(h.key[startBytes:], r.Time, last, out)
+			return
+		}
 		h.again(id, r.Time, last, out)
 	}
+}
+
+// seriesOf gives the series of h.key, whose pane has just been made where created says so; none when they lie elsewhere.
+func (h *Hopping) seriesOf(start int64, created bool) (id int32) {
+	switch {
+	case h.far == nil:
+		id = h.series.of(h.key[startBytes:])
+		if created {
+			h.plant(start, id)
+		}
+	case created:
+		h.noteFar(start, h.key[startBytes:])
+	}
+	return id
 }
 
 // touch makes the partial contents above a pane stale.
@@ -217,57 +245,6 @@ func (h *Hopping) gridEnd(t int64) int64 {
 		return math.MinInt64
 	}
 	return floorTo(min(t, math.MaxInt64/2), h.assign.slide, h.assign.offset+h.assign.size)
-}
-
-// missed counts a row for each of its windows up to the one that ends at last.
-func (h *Hopping) missed(r *pipeline.Row, last int64, out *pipeline.Out) {
-	for end := h.firstEnd(r.Time); end <= last; end += h.assign.slide {
-		late(r, out)
-	}
-}
-
-// again fires the windows of a row that have fired but still take rows, for its key.
-func (h *Hopping) again(id int32, t, last int64, out *pipeline.Out) {
-	for end := max(h.firstEnd(t), h.closed()+h.assign.slide); end <= last && end <= h.watermark; end += h.assign.slide {
-		h.fireOne(id, Span{end - h.assign.size, end}, true, out)
-	}
-}
-
-// fireOne emits a window of one key, when it holds anything. stays: the firing is counted, more may follow.
-func (h *Hopping) fireOne(id int32, w Span, stays bool, out *pipeline.Out) bool {
-	s := &h.series.list[id]
-	c, some := h.fold(s, w)
-	if !some {
-		return false
-	}
-	revision := uint32(0)
-	if h.firings != nil {
-		revision = h.countFiring(w, id, stays)
-	}
-	h.fire(w, revision, s.key, c, w.End-1, out)
-	return true
-}
-
-// countFiring gives how often a window has fired, and counts this time.
-func (h *Hopping) countFiring(w Span, id int32, stays bool) uint32 {
-	h.windowKey = append(appendStart(h.windowKey[:0], w.Start), h.series.list[id].key...)
-	var revision uint32
-	if b, ok := h.firings.Get(h.windowKey); ok {
-		revision = binary.LittleEndian.Uint32(b)
-	}
-	if !stays {
-		if revision > 0 {
-			h.firings.Delete(h.windowKey)
-		}
-		return revision
-	}
-	b, created, err := h.firings.Upsert(h.windowKey, firingsBytes)
-	mustPut(err)
-	if created {
-		h.counted.add(w.Start, id)
-	}
-	binary.LittleEndian.PutUint32(b, revision+1)
-	return revision
 }
 
 // emptied gives the partial contents of a node, empty.
@@ -320,11 +297,15 @@ func (h *Hopping) Watermark(w int64, out *pipeline.Out) {
 	h.watermark = max(h.watermark, w)
 	if out.At.Phase == pipeline.During && !h.fault.again {
 		h.fired = max(h.fired, h.gridEnd(w))
+		if h.far != nil {
+			h.coverFar(h.fired)
+			return
+		}
 		h.panes.cover(h.fired, h.series.activate)
 		return
 	}
 	for {
-		end, due := h.nextEnd(), h.early.next()
+		end, due := h.nextEnd(), h.nextEarly()
 		if at := min(end, due); at > w || at == pipeline.NoDeadline {
 			break
 		}
@@ -339,31 +320,12 @@ func (h *Hopping) Watermark(w int64, out *pipeline.Out) {
 	h.forgetOver(w)
 }
 
-// nextEnd is the end of the next window that holds a pane, pipeline.NoDeadline for none.
-func (h *Hopping) nextEnd() int64 {
-	from := int64(math.MinInt64)
-	if h.fired != math.MinInt64 {
-		from = h.fired + h.assign.slide - h.assign.size
-	}
-	start, ok := h.panes.from(from)
-	if !ok {
-		return pipeline.NoDeadline
-	}
-	return max(h.firstEnd(start), h.fired+h.assign.slide)
-}
-
-// fireWindow emits a window for each key that has rows in it, in the order of key bytes.
-func (h *Hopping) fireWindow(w Span, watermark int64, out *pipeline.Out) {
-	h.panes.cover(w.End, h.series.activate)
-	stays := h.c.LatenessMs > 0 && watermark < w.End+h.c.LatenessMs
-	h.series.walk(func(id int32) (keep bool) {
-		out.SetTimer(w.End, w.Start, h.series.list[id].key)
-		return h.fireOne(id, w, stays, out)
-	})
-}
-
 // forgetOver deletes the panes whose windows take no more rows, and the counts of those windows.
 func (h *Hopping) forgetOver(w int64) {
+	if h.far != nil {
+		h.forgetFar(w)
+		return
+	}
 	for start, ok := h.counted.first(); ok && start+h.assign.size+h.c.LatenessMs <= w; start, ok = h.counted.first() {
 		for _, id := range h.counted.take() {
 			h.windowKey = append(appendStart(h.windowKey[:0], start), h.series.list[id].key...)
@@ -396,5 +358,5 @@ func (h *Hopping) Elapsed(pipeline.Stamp, *pipeline.Out) {}
 
 // Timers implements pipeline.Operator.
 func (h *Hopping) Timers() (elapsed, eventTime int64) {
-	return pipeline.NoDeadline, min(h.nextEnd(), h.early.next())
+	return pipeline.NoDeadline, min(h.nextEnd(), h.nextEarly())
 }

@@ -16,6 +16,7 @@ type pane struct {
 	keys       []span
 	index      *state.Index // not nil: the keys are there, behind start
 	gone       int          // the first keys, whose entries went by their TTL
+	goneTo     []byte       // with an index: those before it
 }
 
 type span struct{ from, to int }
@@ -23,6 +24,9 @@ type span struct{ from, to int }
 func (p *pane) add(key []byte) {
 	if p.index != nil {
 		p.index.Set(append(appendStart(nil, p.start), key...), nil)
+		if bytes.Compare(key, p.goneTo) < 0 { // it comes again
+			p.goneTo = append(p.goneTo[:0], key...)
+		}
 		return
 	}
 	n := len(p.text)
@@ -57,7 +61,15 @@ func (p *pane) drop() {
 // holds tells whether a key has an entry still. One that comes again is added again, hence those before gone are not asked twice.
 func (p *pane) holds(there func(start int64, key []byte) bool) (found bool) {
 	if p.index != nil {
-		p.each(func(key []byte) { found = found || there(p.start, key) })
+		if len(p.goneTo) > 0 && there(p.start, p.goneTo) {
+			return true
+		}
+		start := appendStart(nil, p.start)
+		p.index.Walk(start, append(start, p.goneTo...), func(key []byte) bool {
+			p.goneTo = append(p.goneTo[:0], key[startBytes:]...)
+			found = there(p.start, p.goneTo)
+			return !found
+		})
 		return found
 	}
 	for ; p.gone < len(p.keys); p.gone++ {
@@ -127,6 +139,7 @@ func (p *panes) over(watermark, lateness int64) *pane {
 // skip drops the next windows to fire, up to one that holds an entry.
 func (p *panes) skip(there func(start int64, key []byte) bool) {
 	for p.fired < len(p.list) && !p.list[p.fired].holds(there) {
+		p.list[p.fired].drop()
 		p.list = slices.Delete(p.list, p.fired, p.fired+1)
 	}
 }
@@ -139,7 +152,7 @@ func (p *panes) reuse(n *pane) {
 	if cap(n.text) > spareBytesMax {
 		return
 	}
-	n.text, n.keys, n.gone = n.text[:0], n.keys[:0], 0
+	n.text, n.keys, n.gone, n.goneTo = n.text[:0], n.keys[:0], 0, n.goneTo[:0]
 	p.spare = n
 }
 

@@ -68,8 +68,11 @@ func (p *Processing) Tick(now pipeline.Stamp) {
 	p.save()
 }
 
-// waits tells whether a window is open.
+// waits tells whether a window is open. Those that went by their TTL are not, wherever the batch that finds it out ends.
 func (p *Processing) waits() bool {
+	if s, ok := p.inner.(interface{ skip() }); ok {
+		s.skip()
+	}
 	_, next := p.inner.Timers()
 	return next != pipeline.NoDeadline
 }

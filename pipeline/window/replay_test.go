@@ -76,9 +76,9 @@ func TestReplayEquality(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		optest.ReplayEquality(t, optest.Config{
+		replayAnywhere(t, optest.Config{
 			New: func() pipeline.Operator { return window.NewTumbling(c) }, Ports: 2, OutOfOrdernessMs: rapid.Int64Range(0, 30).Draw(t, "out of orderness"), Keyed: true,
-		}, records)
+		}, records, c.TTL > 0)
 	})
 }
 

@@ -38,9 +38,14 @@ func (f *forest) make(n node) int32 {
 		return i
 	}
 	f.nodes = append(f.nodes, n)
-	f.arena = append(f.arena, make([]byte, f.size)...)
+	f.arena = append(f.arena, make([]byte, f.size)...) // zeroed, also behind reset
 	f.keys = binary.BigEndian.AppendUint32(f.keys, uint32(len(f.nodes)-1))
 	return int32(len(f.nodes) - 1)
+}
+
+// reset drops all nodes. What they have outside of the arena is the caller's.
+func (f *forest) reset() {
+	f.nodes, f.arena, f.keys, f.free = f.nodes[:1], f.arena[:f.size], f.keys[:nodeKeyBytes], 0
 }
 
 func (f *forest) drop(i int32) {

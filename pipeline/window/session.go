@@ -37,6 +37,7 @@ type Session struct {
 	assign  Assigner
 	entries *state.Table // key -> its sessions
 	agenda  agenda
+	lookKey []byte        // scratch of look
 	there   int           // entries, as far as Aged knows
 	list    []sessionHead // scratch: the sessions of a key
 	nameA   []byte        // scratch: what text and lists lie under
@@ -72,7 +73,17 @@ func (s *Session) Open(tables pipeline.Tables) (err error) {
 	if err != nil {
 		return err
 	}
+	if q := s.entries.NewQueue(); q != nil {
+		s.agenda.far = newFarAgenda(q, s.look)
+	}
 	return s.open(tables)
+}
+
+// look gives the timer of a key as its entry tells it.
+func (s *Session) look(key []byte) timer {
+	s.lookKey = append(appendStart(s.lookKey[:0], 0), key...)
+	entry, _ := s.entries.Get(s.lookKey)
+	return s.next(s.parse(entry))
 }
 
 // Restored rebuilds the agenda.
@@ -85,13 +96,14 @@ func (s *Session) Restored() (err error) {
 		if err = s.check(s.parse(val)); err != nil {
 			return false
 		}
-		s.plan(key[startBytes:], val)
+		s.plan(key[startBytes:], val, noTimer)
 		return true
 	})
 	if err != nil {
 		return err
 	}
 	s.there = s.entries.Len()
+	s.skip()
 	return s.restored()
 }
 
@@ -133,10 +145,15 @@ func (s *Session) cellOf(name *[]byte, entry, key []byte, h sessionHead) cell {
 	return cell{side: s.kept(), key: *name, entry: entry[h.at+sessionHeadBytes:][:s.acc.size:s.acc.size]}
 }
 
-// plan puts the next thing that time makes happen to a key into the agenda.
-func (s *Session) plan(key, entry []byte) {
-	next := timer{at: pipeline.NoDeadline}
-	for _, h := range s.parse(entry) {
+// plan puts the next thing that time makes happen to a key into the agenda; was is what it was before.
+func (s *Session) plan(key, entry []byte, was timer) {
+	s.agenda.set(key, was, s.next(s.parse(entry)))
+}
+
+// next is the first thing that time makes happen to the sessions of a key.
+func (s *Session) next(all []sessionHead) timer {
+	next := noTimer
+	for _, h := range all {
 		at := h.End + s.c.LatenessMs // then it is forgotten
 		if h.due != never {
 			at = h.due
@@ -145,14 +162,19 @@ func (s *Session) plan(key, entry []byte) {
 			next = t
 		}
 	}
-	s.agenda.set(key, next)
+	return next
 }
 
 // Process implements pipeline.Operator.
 func (s *Session) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
-	if !timed(r, out) {
-		return
+	if timed(r, out) {
+		s.take(r, out)
+		s.skip()
 	}
+}
+
+// take puts a row into its session.
+func (s *Session) take(r *pipeline.Row, out *pipeline.Out) {
 	if s.c.TTL > 0 { // a row made by a timer comes before the tick that tells the table
 		s.entries.SetNow(out.Elapsed())
 	}
@@ -160,6 +182,7 @@ func (s *Session) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	entry, _ := s.entries.Get(s.key)
 	w := Span{r.Time, r.Time + s.assign.gap}
 	met := s.meeting(entry, w)
+	was := s.next(s.list)
 	for _, h := range met.heads {
 		w = Union(w, h.Span)
 	}
@@ -177,7 +200,7 @@ func (s *Session) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	}
 	key := s.key[startBytes:]
 	c := s.cellOf(&s.nameA, entry, key, h)
-	if len(met.heads) == 0 {
+	if len(met.heads) == 0 && s.c.TTL > 0 {
 		s.begin(c)
 	}
 	s.add(c, r)
@@ -189,7 +212,7 @@ func (s *Session) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 		h.due = s.nextDue(h, r.Time)
 	}
 	putHead(entry[h.at:], h)
-	s.plan(key, entry)
+	s.plan(key, entry, was)
 }
 
 // meet is where a row's window stands among the sessions of its key: those it meets, which lie side by side, and the place of the first.
@@ -323,16 +346,16 @@ func (s *Session) happen(t timer, entry []byte, w int64, out *pipeline.Out) {
 		}
 		if h.due == never && h.End+s.c.LatenessMs <= w {
 			s.forget(c)
-			s.cut(entry, h.at)
+			s.cut(entry, h.at, t)
 			return
 		}
 		break
 	}
-	s.plan(key, entry)
+	s.plan(key, entry, t)
 }
 
-// cut takes a session out of the entry of s.key.
-func (s *Session) cut(entry []byte, at int) {
+// cut takes a session out of the entry of s.key, whose timer was that one.
+func (s *Session) cut(entry []byte, at int, was timer) {
 	key, one := s.key[startBytes:], s.oneBytes()
 	if len(entry) == one {
 		s.entries.Delete(s.key)
@@ -345,7 +368,7 @@ func (s *Session) cut(entry []byte, at int) {
 	if err != nil {
 		panic("BUG: a key that is there cannot be one too many: " + err.Error())
 	}
-	s.plan(key, entry)
+	s.plan(key, entry, was)
 }
 
 // Aged implements pipeline.Aging: it counts the keys whose sessions went by their TTL.
@@ -353,12 +376,17 @@ func (s *Session) Aged(out *pipeline.Out) {
 	if gone := s.there - s.entries.Len(); gone > 0 {
 		s.there -= gone
 		out.Counters.Dropped += uint64(gone)
-		s.skip()
 	}
+	s.skip()
 }
 
-// skip forgets the next keys of the agenda as long as their TTL has left nothing of them, as a restore does.
+// skip forgets the next keys of the agenda as long as their TTL has left nothing of them, as a restore does. Each call of the operator ends
+// with it, so that the next timer does not depend on where batches end.
 func (s *Session) skip() {
+	if s.agenda.far != nil {
+		s.agenda.far.settle(s.c.TTL > 0)
+		return
+	}
 	for s.c.TTL > 0 {
 		t, key := s.agenda.top()
 		if t.at == pipeline.NoDeadline {

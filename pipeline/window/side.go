@@ -55,7 +55,15 @@ func (s *accumulators) begin(c cell) { s.forget(c) }
 
 // forget drops what the side holds for a cell. The entry is the caller's.
 func (s *accumulators) forget(c cell) {
-	for _, t := range []*state.Table{c.side.texts, c.side.sketches, c.side.seen, c.side.lists} {
+	for i, a := range s.aggs { // by subkey: to look for those of a key costs a large table a walk
+		switch {
+		case a.kind >= Min && a.kind <= Last && c.side.texts.Len() > 0:
+			c.side.texts.DeleteSub(c.key, s.subkey(i))
+		case (a.kind == Distinct || a.kind.family() == familyQuantiles) && c.side.sketches.Len() > 0:
+			c.side.sketches.DeleteSub(c.key, s.subkey(i))
+		}
+	}
+	for _, t := range []*state.Table{c.side.seen, c.side.lists} {
 		if t != nil && t.Len() > 0 {
 			t.Delete(c.key)
 		}

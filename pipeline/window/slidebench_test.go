@@ -23,11 +23,13 @@ type stream struct {
 	time int64
 	step int64 // ms between two instants
 	made []*state.Table
+
+	table func(state.Spec) *state.Table
 }
 
 // Table implements pipeline.Tables.
 func (s *stream) Table(spec state.Spec) (*state.Table, error) {
-	t := state.New(spec)
+	t := s.table(spec)
 	s.made = append(s.made, t)
 	return t, nil
 }
@@ -37,7 +39,12 @@ const barrierMs = 10_000
 
 func newStream(tb testing.TB, op pipeline.Operator, keys, rate int) *stream {
 	tb.Helper()
-	s := &stream{op: op, out: pipeline.NewOut("", 2), step: int64(1000 / rate), time: 1_000_000}
+	return newStreamIn(tb, op, keys, rate, state.New)
+}
+
+func newStreamIn(tb testing.TB, op pipeline.Operator, keys, rate int, table func(state.Spec) *state.Table) *stream {
+	tb.Helper()
+	s := &stream{op: op, table: table, out: pipeline.NewOut("", 2), step: int64(1000 / rate), time: 1_000_000}
 	if err := op.Open(s); err != nil {
 		tb.Fatal(err)
 	}

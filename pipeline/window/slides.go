@@ -30,6 +30,12 @@ func (l *timeline) search(start int64) (int, bool) {
 
 // add notes that a key has something at start.
 func (l *timeline) add(start int64, id int32) {
+	n := l.note(start)
+	n.ids = append(n.ids, id)
+}
+
+// note gives the place of a time, whatever keys it has.
+func (l *timeline) note(start int64) *keyed {
 	i, found := l.search(start)
 	if !found {
 		n := &keyed{}
@@ -43,7 +49,7 @@ func (l *timeline) add(start int64, id int32) {
 			l.covered++
 		}
 	}
-	l.list[i].ids = append(l.list[i].ids, id)
+	return l.list[i]
 }
 
 // from gives the first time at or behind start.
@@ -60,6 +66,13 @@ func (l *timeline) cover(end int64, f func(id int32)) {
 		for _, id := range l.list[l.covered].ids {
 			f(id)
 		}
+	}
+}
+
+// coverStarts is cover where the keys lie elsewhere.
+func (l *timeline) coverStarts(end int64, f func(start int64)) {
+	for ; l.covered < len(l.list) && l.list[l.covered].start < end; l.covered++ {
+		f(l.list[l.covered].start)
 	}
 }
 

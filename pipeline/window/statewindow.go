@@ -121,7 +121,9 @@ func (o *StateWindow) take(r *pipeline.Row, out *pipeline.Out) []byte {
 	t := rowTime(r, out)
 	c := cell{side: o.kept(), key: o.key, entry: entry[boundsBytes:]}
 	if created {
-		o.begin(c)
+		if o.c.TTL > 0 {
+			o.begin(c)
+		}
 		putBounds(entry, Span{t, t})
 	} else {
 		putBounds(entry, Union(bounds(entry), Span{t, t}))

@@ -24,6 +24,15 @@ type drawing struct {
 
 // drawConfig makes the text of a config with one pipeline: one or two sources, one to six steps, a sink for each end.
 func drawConfig(t *rapid.T) string {
+	return drawConfigOf(t, func(d *drawing) {
+		for n := range rapid.IntRange(1, 6).Draw(t, "steps") {
+			d.step(fmt.Sprintf("s%d", n))
+		}
+	})
+}
+
+// drawConfigOf makes the steps as it is told.
+func drawConfigOf(t *rapid.T, steps func(*drawing)) string {
 	d := &drawing{t: t, taken: map[string]bool{}, fixed: map[string]bool{}, rows: []string{"a"}}
 	var b strings.Builder
 	b.WriteString("gateway: g\nstate_dir: /nowhere/weir\nsecurity: {allow_private: true}\nbrokers:\n  m: {url: \"tcp://127.0.0.1:1883\"}\nsources:\n")
@@ -32,9 +41,7 @@ func drawConfig(t *rapid.T) string {
 		d.source(&b, "b")
 		d.rows = append(d.rows, "b")
 	}
-	for n := range rapid.IntRange(1, 6).Draw(t, "steps") {
-		d.step(fmt.Sprintf("s%d", n))
-	}
+	steps(d)
 	for _, r := range d.rows {
 		if !d.taken[r] {
 			d.sink(r)

@@ -24,8 +24,21 @@ func (d *drawn) graph(t fatal) func() *plan.Graph {
 	return func() *plan.Graph { return compile(t, d.text) }
 }
 
-func draw(t *rapid.T) *drawn {
-	d := &drawn{text: drawConfig(t), entries: drawJournal(t)}
+func draw(t *rapid.T) *drawn { return drawWith(t, drawConfig(t)) }
+
+// drawWindow draws a pipeline of one window.
+func drawWindow(t *rapid.T, kind string) *drawn {
+	return drawWith(t, drawConfigOf(t, func(d *drawing) {
+		maxKeys := ""
+		if rapid.IntRange(0, 3).Draw(t, "few keys") == 0 {
+			maxKeys = ", max_keys: 2"
+		}
+		d.otherWindow("s0", kind, maxKeys)
+	}))
+}
+
+func drawWith(t *rapid.T, text string) *drawn {
+	d := &drawn{text: text, entries: drawJournal(t)}
 	d.text, d.entries = anySource(t, d.text, d.entries)
 	d.all, d.counts = undisturbed(t, compile(t, d.text), d.entries)
 	d.lives = drawLives(t, len(d.entries))

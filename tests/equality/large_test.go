@@ -7,13 +7,16 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/state"
 	"github.com/weirstream/weir/store/pebblekv"
 )
 
 // largePool makes the tables of lives with the backend pebble: one store for all tests, since each table has keys of its own. Next to nothing is
-// kept in memory, so that entries come and go. nil in a build without Pebble.
-var largePool = sync.OnceValues(func() (*state.Pool, error) {
+// kept in memory, so that entries and timers come and go. nil in a build without Pebble.
+var largePool = sync.OnceValues(func() (*state.Pool, error) { return openPool(func(b state.Backing) state.Backing { return b }) })
+
+func openPool(wrap func(state.Backing) state.Backing) (*state.Pool, error) {
 	db, err := pebblekv.OpenMem(1 << 20)
 	if errors.Is(err, pebblekv.ErrNotBuilt) {
 		return nil, nil
@@ -21,8 +24,8 @@ var largePool = sync.OnceValues(func() (*state.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return state.NewPool(db, 600), nil
-})
+	return state.NewPool(wrap(db), 600), nil
+}
 
 // largeTables gives how a life makes its tables; nil: in memory.
 func largeTables(t fatal, large bool) func(string, state.Spec) *state.Table {
@@ -69,5 +72,105 @@ func TestLargeFaultsAreFound(t *testing.T) {
 			}
 			t.Fatal("not found")
 		})
+	}
+}
+
+// forgetful is a store that loses what is set in indexes: timers, keys of panes.
+type forgetful struct{ state.Backing }
+
+func (f forgetful) Batch() state.Batch { return forgetfulBatch{f.Backing.Batch()} }
+
+type forgetfulBatch struct{ state.Batch }
+
+// indexSpace is where a key of the store has the letter of its space.
+const indexSpace = 4
+
+func (b forgetfulBatch) Set(key, val []byte) error {
+	if key[indexSpace] == 'i' {
+		return nil
+	}
+	return b.Batch.Set(key, val)
+}
+
+// windowKindsThatWait have timers, or keys that a firing must find.
+var windowKindsThatWait = []string{"hopping", "session", "top", "processing"}
+
+// TestLostTimersAreFound: of each kind of window, a timer that is lost when it leaves the memory must show in some pipeline. So they do leave it.
+func TestLostTimersAreFound(t *testing.T) {
+	pool, err := openPool(func(b state.Backing) state.Backing { return forgetful{b} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pool == nil {
+		t.Skip("built without Pebble")
+	}
+	losing := func(_ string, spec state.Spec) *state.Table { return pool.New(spec) }
+	for _, kind := range windowKindsThatWait {
+		t.Run(kind, func(t *testing.T) {
+			for seed := range 200 {
+				d := rapid.Custom(func(t *rapid.T) *drawn { return drawWindow(t, kind) }).Example(seed)
+				for i := range d.lives {
+					d.lives[i].large, d.lives[i].tables = true, losing
+				}
+				if wrong := live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, &memoryKeeper{}); wrong != "" {
+					t.Logf("found with example %d: %s", seed, wrong)
+					return
+				}
+			}
+			t.Error("not found")
+		})
+	}
+}
+
+// TestWindowsSpill: pipelines of one window, in large tables with next to no memory; and what checkpoints hold at a position is the same with
+// either backend.
+func TestWindowsSpill(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawWindow(t, rapid.SampledFrom(windowKinds).Draw(t, "window"))
+		at := elapsedAt(d.entries)
+		images := [2]map[pipeline.Position]string{{}, {}}
+		for n, large := range []bool{false, true} {
+			for i := range d.lives {
+				d.lives[i].large = large
+			}
+			if wrong := live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, &memoryKeeper{images: images[n], elapsed: at}); wrong != "" {
+				t.Fatalf("large %v: %s\n%s", large, wrong, d.text)
+			}
+		}
+		for pos, want := range images[0] {
+			if got, ok := images[1][pos]; ok && got != want {
+				t.Fatalf("the checkpoint at %d holds\n%s\nin large tables, want\n%s\n%s", pos, got, want, d.text)
+			}
+		}
+	})
+}
+
+// TestForeignImageIsFound: a table that is not in the checkpoints of one backend must show there.
+func TestForeignImageIsFound(t *testing.T) {
+	step := func(uid string) bool { return uid[0] != '$' }
+	for seed := range 50 {
+		d := rapid.Custom(func(t *rapid.T) *drawn { return drawWindow(t, "session") }).Example(seed)
+		d.lives = d.lives[len(d.lives)-1:]
+		d.lives[0].back = 0
+		images := [2]map[pipeline.Position]string{{}, {}}
+		for n, hide := range []func(string) bool{nil, step} {
+			_ = live(t, d.graph(t), d.entries, d.all, d.counts, d.lives, &memoryKeeper{images: images[n], elapsed: elapsedAt(d.entries), hide: hide})
+		}
+		for pos, want := range images[0] {
+			if got, ok := images[1][pos]; ok && got != want {
+				return
+			}
+		}
+	}
+	t.Error("not found")
+}
+
+// elapsedAt gives the elapsed time at a position.
+func elapsedAt(entries []pipeline.Entry) func(pipeline.Position) int64 {
+	return func(pos pipeline.Position) int64 {
+		if pos == 0 {
+			return -1
+		}
+		return entries[pos-1].Stamp.Elapsed
 	}
 }

@@ -2,7 +2,11 @@ package equality
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/weirstream/weir/pipeline"
@@ -34,6 +38,9 @@ func (c *saved) Position() pipeline.Position { return c.position }
 type memoryKeeper struct {
 	hide   func(uid string) bool // planted: tables that are not saved; nil: none
 	forget bool                  // planted: the changes of an aborted checkpoint are not merged back (RULES 15)
+
+	images  map[pipeline.Position]string // what checkpoints held; nil: nobody asks
+	elapsed func(pipeline.Position) int64
 
 	mu    sync.Mutex
 	p     *exec.Pipeline
@@ -106,6 +113,9 @@ func (k *memoryKeeper) deliver(s pipeline.TaskSnapshot) {
 	}
 	if !failed {
 		k.kept = append(k.kept, next)
+		if k.images != nil {
+			k.images[next.position] = next.image(k.elapsed(next.position))
+		}
 	}
 	k.open, k.busy = nil, false
 }
@@ -129,6 +139,23 @@ func (c *saved) apply(part pipeline.StatePart, hide bool) error {
 	})
 	part.Frozen.Commit()
 	return err
+}
+
+// image is what the checkpoint holds, as text: but for what has expired at now, which goes when the table likes, and lists, whose cuts have no
+// meaning.
+func (c *saved) image(now int64) string {
+	var lines []string
+	for name, m := range c.entries {
+		spec := c.specs[name]
+		for at, val := range m {
+			if spec.Kind == state.List || spec.TTL > 0 && int64(binary.BigEndian.Uint64([]byte(val[len(val)-8:]))) <= now-spec.TTL {
+				continue
+			}
+			lines = append(lines, fmt.Sprintf("%s %x %x %x", name, at[0], at[1], val))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 func (k *memoryKeeper) crash() error { return k.err }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +17,7 @@ import (
 )
 
 func replayCommand(o *options) *cobra.Command {
-	var file, input, name, sink string
+	var file, input, name, sink, scratch string
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "replay --pipeline FILE.yaml --input RECORDING.jsonl",
@@ -25,7 +27,10 @@ uplink replaced. At the end event time goes to infinity, so that every window fi
 
 A recording has one JSON object per line: {"n","at_ms","topic","qos","retain","dup","payload"} or "payload_b64" for bytes;
 at_ms is the time of arrival. Each sink's records are printed in sequence; dead letters and counts go to standard error.
-With several sinks and no --sink, each line is {"sink","seq","record"}.`,
+With several sinks and no --sink, each line is {"sink","seq","record"}.
+
+A pipeline with state: {backend: pebble} has its state in a directory of its own in --scratch, within its state.memory; the directory is removed
+at the end.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" || input == "" {
@@ -55,7 +60,7 @@ With several sinks and no --sink, each line is {"sink","seq","record"}.`,
 				options.Dead = nil
 			}
 			spendMemory()
-			counts, err := replay.Run(c.Context(), options)
+			counts, err := replayIn(c.Context(), p.State, scratch, options)
 			if err != nil {
 				return err
 			}
@@ -68,8 +73,23 @@ With several sinks and no --sink, each line is {"sink","seq","record"}.`,
 	f.StringVar(&input, "input", "", "recording, - for standard input")
 	f.StringVar(&name, "name", "", "which pipeline, when the file has several")
 	f.StringVar(&sink, "sink", "", "print this sink alone")
+	f.StringVar(&scratch, "scratch", "", "with the backend pebble: where the state's directory is made (default the system's for temporary files, TMPDIR)")
 	f.BoolVarP(&quiet, "quiet", "q", false, "do not print dead letters")
 	return c
+}
+
+// replayIn runs a replay with the state where the config has it.
+func replayIn(ctx context.Context, s config.State, scratch string, options replay.Options) (counts replay.Counts, err error) {
+	if s.Backend == config.BackendPebble {
+		tables, err := replay.OpenTables(scratch, s.Memory)
+		if err != nil {
+			return counts, err
+		}
+		options.Tables = tables.New
+		counts, err = replay.Run(ctx, options)
+		return counts, errors.Join(err, tables.Close())
+	}
+	return replay.Run(ctx, options)
 }
 
 func openInput(name string) (io.ReadCloser, error) {
