@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
 	"github.com/weirstream/weir/tests/rig"
 )
 
@@ -31,24 +32,7 @@ func TestMain(m *testing.M) {
 	if args := os.Getenv(roleEnv); args != "" {
 		os.Exit(receiverMain(args))
 	}
-	os.Exit(build(m))
-}
-
-func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-crash-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "weir")
-	cmd := exec.Command("go", "build", "-tags", "weirfault", "-o", binary, "github.com/weirstream/weir/agent/cmd/weir")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+	os.Exit(rig.RunWithWeir(m, &binary, "-tags", "weirfault"))
 }
 
 // scenario is one run.
