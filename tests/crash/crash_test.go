@@ -56,6 +56,8 @@ type scenario struct {
 	more             func(*stage, func(n int, do func()))   // further strikes
 	receiver         string                                 // kind of upstream; "": the reference receiver
 	receiverEnv      []string                               // WEIR_FAULT=... of the receiver
+	receiverLine     bool                                   // the agent reaches the receiver through stage.line
+	dir              string                                 // where the run lives; "": a new one
 }
 
 func long() bool { return os.Getenv("WEIR_CRASH") == "long" }
@@ -108,6 +110,7 @@ type stage struct {
 	agent     *rig.Child
 	receiver  *rig.Child
 	recvAddr  string
+	line      *rig.Proxy // to the receiver; nil: none
 	publisher *rig.Publisher
 	random    *rand.Rand
 	kills     int // all of them
@@ -143,7 +146,11 @@ func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
 }
 
 func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
-	st := &stage{t: t, dir: stageDir(t), env: append([]string{"WEIR_ANCHOR_EVERY=2000"}, s.env...), random: random}
+	dir := s.dir
+	if dir == "" {
+		dir = stageDir(t)
+	}
+	st := &stage{t: t, dir: dir, env: append([]string{"WEIR_ANCHOR_EVERY=2000"}, s.env...), random: random}
 	if s.powerCuts > 0 || s.syncDelay > 0 {
 		var err error
 		st.power, err = rig.NewPowerCut(filepath.Join(st.dir, "power"))
@@ -163,7 +170,14 @@ func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 	st.must(err)
 	st.startReceiver(s)
 	t.Cleanup(func() { st.receiver.Kill() })
-	st.config = fill(s.config, st.dir, st.proxy.Addr(), st.recvAddr, s.qos)
+	receiver := st.recvAddr
+	if s.receiverLine {
+		st.line, err = rig.NewProxy(st.recvAddr)
+		st.must(err)
+		t.Cleanup(func() { st.line.Close() })
+		receiver = st.line.Addr()
+	}
+	st.config = fill(s.config, st.dir, st.proxy.Addr(), receiver, s.qos)
 	st.startAgent()
 	t.Cleanup(func() { st.agent.Kill() })
 	st.waitReady()

@@ -82,11 +82,28 @@ const serverPatience = 30 * time.Second
 // Kill is kill -9.
 func (s *S3) Kill() { s.child.Kill() }
 
-// Objects lists the bucket and gives every object below prefix, by its name, with a client of its own.
-func (s *S3) Objects(ctx context.Context, prefix string) (map[string][]byte, error) {
-	client, err := minio.New(s.Addr, &minio.Options{Creds: credentials.NewStaticV4(S3Access, S3Secret, ""), Region: "us-east-1"})
+func (s *S3) client() (*minio.Client, error) {
+	c, err := minio.New(s.Addr, &minio.Options{Creds: credentials.NewStaticV4(S3Access, S3Secret, ""), Region: "us-east-1"})
 	if err != nil {
 		return nil, fmt.Errorf("connect to S3: %w", err)
+	}
+	return c, nil
+}
+
+// Remove removes an object, with a client of its own.
+func (s *S3) Remove(ctx context.Context, name string) error {
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
+	return client.RemoveObject(ctx, s.Bucket, name, minio.RemoveObjectOptions{})
+}
+
+// Objects lists the bucket and gives every object below prefix, by its name, with a client of its own.
+func (s *S3) Objects(ctx context.Context, prefix string) (map[string][]byte, error) {
+	client, err := s.client()
+	if err != nil {
+		return nil, err
 	}
 	all := map[string][]byte{}
 	for o := range client.ListObjectsIter(ctx, s.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
