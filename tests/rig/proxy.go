@@ -85,8 +85,21 @@ func (p *Proxy) Mute(on bool) { p.answers.mute.Store(on) }
 // Passed is how many bytes went to the server and came back.
 func (p *Proxy) Passed() (up, down int64) { return p.up.Load(), p.down.Load() }
 
+// Strand makes the connections that are there carry nothing more, in either direction and without a sign of it, as a router does that forgot
+// them. New ones are whole.
+func (p *Proxy) Strand() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pair := range p.pairs {
+		pair.stranded.Store(true)
+	}
+}
+
 // proxyPair is one forwarded connection.
-type proxyPair struct{ client, server net.Conn }
+type proxyPair struct {
+	client, server net.Conn
+	stranded       atomic.Bool
+}
 
 // NewProxy listens on a free loopback port and forwards to target (host:port).
 func NewProxy(target string) (*Proxy, error) {
@@ -119,7 +132,7 @@ func (p *Proxy) accept() {
 			client.Close()
 			continue
 		}
-		pair := &proxyPair{client, server}
+		pair := &proxyPair{client: client, server: server}
 		p.mu.Lock()
 		if p.closed {
 			p.mu.Unlock()
@@ -141,7 +154,7 @@ func (p *Proxy) forward(pair *proxyPair, from, to net.Conn, g *gate, passed *ato
 		if s := g.slow.Load(); s != nil && n > 0 && s.pass(n) {
 			pass, broken = 0, true
 		}
-		if pass > 0 && !g.mute.Load() {
+		if pass > 0 && !g.mute.Load() && !pair.stranded.Load() {
 			passed.Add(int64(pass))
 			if _, werr := to.Write(buf[:pass]); werr != nil {
 				break

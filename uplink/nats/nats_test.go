@@ -25,7 +25,7 @@ var atomic = map[string]any{"allow_atomic": true}
 func TestConformance(t *testing.T) {
 	for name, more := range map[string]map[string]any{"atomic batches": atomic, "single messages": nil} {
 		t.Run(name, func(t *testing.T) {
-			uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startServer(t, more) }, uplinktest.Options{})
+			uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startServer(t, more) }, uplinktest.Options{Window: 3 * rig.NATSDuplicateWindow})
 		})
 	}
 }

@@ -42,6 +42,9 @@ func startServer(t testing.TB, more map[string]any) *server {
 	return n
 }
 
+// Line is the way to the server.
+func (n *server) Line() uplinktest.Line { return n.line }
+
 // Restart is kill -9.
 func (n *server) Restart(t testing.TB) {
 	t.Helper()

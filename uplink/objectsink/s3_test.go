@@ -53,6 +53,9 @@ func (g *gateway) keys(t testing.TB, path, secret string) {
 	}
 }
 
+// Line is the way to the server.
+func (g *gateway) Line() uplinktest.Line { return g.line }
+
 // Restart is kill -9.
 func (g *gateway) Restart(t testing.TB) {
 	t.Helper()
