@@ -75,8 +75,9 @@ type SenderOptions struct {
 type Sender struct {
 	o       SenderOptions
 	keyOnly bool
-	record  int      // largest payload
-	retries int      // failures in a row, over batches and Opens
+	record  int // largest payload
+	retries int // failures in a row, over batches and Opens
+	pace    pace
 	told    []string // kinds of failures that were logged since something went through
 	log     *slog.Logger
 	metrics Metrics
@@ -93,7 +94,7 @@ func NewSender(o SenderOptions) (*Sender, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Sender{o: o, record: o.MaxRecordBytes, log: o.Logger.With("stream", o.Stream.String())}
+	s := &Sender{o: o, record: o.MaxRecordBytes, pace: newPace(o.MaxResults), log: o.Logger.With("stream", o.Stream.String())}
 	if k, ok := o.Endpoint.(KeyOnly); ok {
 		s.keyOnly = k.KeyOnly()
 	}
@@ -191,7 +192,7 @@ func (s *Sender) seek(ctx context.Context, prog Progress) error {
 // stream sends batch after batch.
 func (s *Sender) stream(ctx context.Context) error {
 	for {
-		results, err := s.o.Queue.Next(ctx, s.o.MaxResults, s.o.MaxBytes)
+		results, err := s.o.Queue.Next(ctx, s.pace.bound, s.o.MaxBytes)
 		if err != nil {
 			return err
 		}
@@ -206,7 +207,8 @@ func (s *Sender) batch(results []pipeline.Result) Batch {
 	return part(&b, results)
 }
 
-// deliver sends a batch, in parts where it was split, until upstream holds all of it.
+// deliver sends a batch, in parts where it was split or the link is bad, until upstream holds all of it. A batch that is known by its key alone is
+// never cut in another way: only the next one is smaller.
 func (s *Sender) deliver(ctx context.Context, whole Batch) error {
 	if err := s.refuseLarge(ctx, &whole); err != nil {
 		return err
@@ -214,6 +216,12 @@ func (s *Sender) deliver(ctx context.Context, whole Batch) error {
 	parts := []Batch{whole}
 	for len(parts) > 0 {
 		b := &parts[len(parts)-1]
+		if !s.keyOnly && len(b.Results) > s.pace.bound {
+			left, right := part(b, b.Results[:s.pace.bound]), part(b, b.Results[s.pace.bound:])
+			*b = right
+			parts = append(parts, left)
+			continue
+		}
 		d, err := s.send(ctx, b)
 		if err != nil {
 			return err
@@ -224,6 +232,7 @@ func (s *Sender) deliver(ctx context.Context, whole Batch) error {
 		switch d.action {
 		case actionDone:
 			s.retries = 0
+			s.pace.arrived(len(b.Results))
 			if err := s.confirm(b.Last, b.Chain(), b.Last-b.Previous); err != nil {
 				return err
 			}
@@ -250,6 +259,9 @@ func (s *Sender) deliver(ctx context.Context, whole Batch) error {
 			parts = append(parts, left)
 		case actionAgain:
 			s.metrics.Retried.Add(1)
+			if !d.busy {
+				s.pace.cut(len(b.Results))
+			}
 			if err := s.backOffAtLeast(ctx, d.err, d.wait); err != nil {
 				return err
 			}
@@ -333,52 +345,6 @@ func (s *Sender) confirmPart(b *Batch, upTo uint64) error {
 		chain = b.Results[i].Chain
 	}
 	return s.confirm(upTo, chain, upTo-b.Previous)
-}
-
-// refuseLarge takes records out that the endpoint could never take.
-func (s *Sender) refuseLarge(ctx context.Context, b *Batch) error {
-	if s.record == 0 {
-		return nil
-	}
-	var large []Rejected
-	for i := range b.Results {
-		r := &b.Results[i]
-		if r.Kind == pipeline.ResultData && len(r.Payload) > s.record {
-			large = append(large, Rejected{Seq: r.Seq, Reason: fmt.Sprintf("record of %d bytes, the sink takes %d", len(r.Payload), s.record)})
-		}
-	}
-	return s.reject(ctx, b, large)
-}
-
-// reject turns records into dead letters and gaps. The dead letter is durable before the skip, the skip before the gap is
-// sent: a crash in between repeats the step.
-func (s *Sender) reject(ctx context.Context, b *Batch, rejected []Rejected) error {
-	for _, r := range rejected {
-		i := indexOf(b.Results, r.Seq)
-		if i < 0 || b.Results[i].Kind != pipeline.ResultData {
-			continue
-		}
-		res := &b.Results[i]
-		d := DeadLetter{Stream: b.Stream, Generation: b.Generation, Incarnation: b.Incarnation, Result: *res, Reason: r.Reason}
-		for n := 0; ; n++ {
-			err := s.o.DeadLetter(ctx, &d)
-			if err == nil {
-				break
-			}
-			s.log.Error("dead letter could not be kept, the record waits", "seq", r.Seq, "error", err)
-			if err := s.o.Backoff.pause(ctx, n, 0); err != nil {
-				return err
-			}
-		}
-		reason := "rejected: " + r.Reason
-		if err := s.o.Queue.Skip(ctx, r.Seq, r.Seq, reason); err != nil {
-			return err
-		}
-		s.metrics.Rejected.Add(1)
-		s.log.Warn("record rejected by upstream", "seq", r.Seq, "reason", r.Reason)
-		res.Kind, res.Payload, res.Time = pipeline.ResultGap, []byte(reason), pipeline.NoTime
-	}
-	return nil
 }
 
 // toldMax bounds how many kinds of failure are logged before something goes through again.

@@ -59,7 +59,16 @@ func (f *far) start(t testing.TB) {
 	if f.r, err = receiver.Open(f.options); err != nil {
 		t.Fatal(err)
 	}
-	f.server = httptest.NewServer(f.r)
+	f.serve(f.r)
+}
+
+// serve makes a server the line's far end.
+func (f *far) serve(h http.Handler) {
+	f.server = httptest.NewServer(h)
+	if f.line != nil {
+		f.line.Reset()
+		f.line.SetTarget(f.server.Listener.Addr().String())
+	}
 }
 
 func (f *far) Restart(t testing.TB) {
@@ -68,8 +77,6 @@ func (f *far) Restart(t testing.TB) {
 		t.Fatal(err)
 	}
 	f.start(t)
-	f.line.Reset()
-	f.line.SetTarget(f.server.Listener.Addr().String())
 }
 
 func (f *far) Connect(t testing.TB, board string) uplink.Endpoint {
