@@ -40,7 +40,7 @@ type allSinks struct {
 func startEnds(t *testing.T, dir string) *allSinks {
 	t.Helper()
 	all := &allSinks{}
-	for _, e := range ends {
+	for _, e := range farEnds {
 		far, err := e.start(t, dir)
 		if errors.Is(err, rig.ErrNoPostgres) || errors.Is(err, rig.ErrNoTool) {
 			t.Logf("WARNING: %s is not in this run: %v", e.kind, err)
@@ -182,17 +182,17 @@ func judgeEnd(e end, uid string, flush int) (verdict, error) {
 	}
 	ids, cells := map[int]int{}, map[cell]windowRow{}
 	for i, r := range all {
-		if r.seq != 0 && r.seq != uint64(i+1) {
-			v.wrong = append(v.wrong, fmt.Sprintf("sequence %d where %d comes next", r.seq, i+1))
+		if r.Seq != 0 && r.Seq != uint64(i+1) {
+			v.wrong = append(v.wrong, fmt.Sprintf("sequence %d where %d comes next", r.Seq, i+1))
 			break
 		}
 	}
 	for _, r := range all {
-		if err := v.take(r.data, ids, cells); err != nil {
-			return v, fmt.Errorf("record %.80q: %w", r.data, err)
+		if err := v.take(r.Data, ids, cells); err != nil {
+			return v, fmt.Errorf("record %.80q: %w", r.Data, err)
 		}
 		if !v.windows() {
-			v.checkValues(r.data, flush)
+			v.checkValues(r.Data, flush)
 		}
 	}
 	v.compare(flush, ids, cells)

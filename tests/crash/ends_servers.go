@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirstream/weir/tests/ends"
 	"github.com/weirstream/weir/tests/rig"
 )
 
@@ -49,14 +50,14 @@ func (e *s3End) target(string) string {
 	return fmt.Sprintf(`objects: {endpoint: "http://%s", bucket: %s, prefix: site, credentials_file: "%s", timeout: 5s}`, e.proxy.Addr(), e.s3.Bucket, e.s3.CredentialsFile)
 }
 
-func (e *s3End) held(uid string) ([]record, error) {
+func (e *s3End) held(uid string) ([]ends.Record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readPatience)
 	defer cancel()
 	objects, err := e.s3.Objects(ctx, "site/")
 	if err != nil {
 		return nil, err
 	}
-	return objectRecords(objects, uid)
+	return ends.Objects(objects, uid)
 }
 
 func (e *s3End) harm(uid string) error {
@@ -67,7 +68,7 @@ func (e *s3End) harm(uid string) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
-		if ofSink(name, uid) && len(objects[name]) > 20 {
+		if ends.ObjectOf(name, uid) && len(objects[name]) > 20 {
 			return e.s3.Remove(ctx, name)
 		}
 	}
@@ -107,7 +108,7 @@ func (e *natsEnd) messages(uid string) ([]rig.NATSMessage, error) {
 	return e.nats.Messages(natsStream, "weir.*.*."+uid)
 }
 
-func (e *natsEnd) held(uid string) (all []record, err error) {
+func (e *natsEnd) held(uid string) (all []ends.Record, err error) {
 	messages, err := e.messages(uid)
 	for _, m := range messages {
 		switch kind := m.Header.Get("Weir-Kind"); kind {
@@ -117,7 +118,7 @@ func (e *natsEnd) held(uid string) (all []record, err error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, record{seq, m.Data})
+			all = append(all, ends.Record{Seq: seq, Data: m.Data})
 		default:
 			return nil, fmt.Errorf("message %d is a %s: %s", m.Seq, kind, m.Data)
 		}
@@ -165,7 +166,7 @@ func (e *postgresEnd) target(uid string) string {
 	return fmt.Sprintf(`postgres: {dsn_file: "%s", table: %s, create: true, timeout: 5s, columns: %s}`, e.dsn, table(uid), columns)
 }
 
-func (e *postgresEnd) held(uid string) (all []record, err error) {
+func (e *postgresEnd) held(uid string) (all []ends.Record, err error) {
 	if rows, err := e.pg.Query("SELECT count(*) FROM weir_gaps WHERE stream LIKE '%/" + uid + "'"); err != nil || rows[0][0] != "0" {
 		return nil, fmt.Errorf("gaps: %v: %w", rows, err)
 	}
@@ -182,7 +183,7 @@ func (e *postgresEnd) held(uid string) (all []record, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, record{seq, []byte(r[1])})
+		all = append(all, ends.Record{Seq: seq, Data: []byte(r[1])})
 	}
 	return all, nil
 }

@@ -78,9 +78,10 @@ const underWay = 4096
 
 func (l *later) write(to net.Conn, b []byte, latency time.Duration) {
 	if l.queue == nil {
-		l.queue = make(chan lateWrite, underWay)
+		queue := make(chan lateWrite, underWay)
+		l.queue = queue
 		l.wg.Go(func() {
-			for w := range l.queue {
+			for w := range queue {
 				time.Sleep(time.Until(w.at))
 				_, _ = to.Write(w.data) // an error shows at the next read
 			}
