@@ -31,6 +31,7 @@ type decision struct {
 	action   action
 	upTo     uint64
 	wait     time.Duration
+	busy     bool // upstream has no time now: nothing is wrong with the link
 	rejected []Rejected
 	err      error
 }
@@ -47,7 +48,7 @@ func decide(b *Batch, ans Answer, err error) decision {
 	case errors.Is(err, ErrRejected):
 		return refusedWhole(b, err)
 	case errors.As(err, &retry):
-		return decision{action: actionAgain, wait: retry.Wait, err: err}
+		return decision{action: actionAgain, wait: retry.Wait, busy: true, err: err}
 	case err != nil:
 		return decision{action: actionAgain, err: err}
 	}

@@ -13,7 +13,7 @@ func (s *Sender) stream(ctx context.Context) error {
 		if err := s.allowed(ctx); err != nil { // before Next: what the sender has can neither expire nor be dropped
 			return err
 		}
-		results, err := s.o.Queue.Next(ctx, s.o.MaxResults, s.o.MaxBytes)
+		results, err := s.o.Queue.Next(ctx, s.pace.bound, s.o.MaxBytes)
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,8 @@ func (s *Sender) batch(results []pipeline.Result) Batch {
 	return part(&b, results)
 }
 
-// deliver sends a batch, in parts where it was split, until upstream holds all of it.
+// deliver sends a batch, in parts where it was split or the link is bad, until upstream holds all of it. A batch that is known by its key alone is
+// never cut in another way: only the next one is smaller.
 func (s *Sender) deliver(ctx context.Context, whole Batch) error {
 	if err := s.refuseLarge(ctx, &whole); err != nil {
 		return err
@@ -36,6 +37,12 @@ func (s *Sender) deliver(ctx context.Context, whole Batch) error {
 	parts := []Batch{whole}
 	for len(parts) > 0 {
 		b := &parts[len(parts)-1]
+		if !s.keyOnly && len(b.Results) > s.pace.bound {
+			left, right := part(b, b.Results[:s.pace.bound]), part(b, b.Results[s.pace.bound:])
+			*b = right
+			parts = append(parts, left)
+			continue
+		}
 		d, err := s.send(ctx, b)
 		if err != nil {
 			return err
@@ -46,6 +53,7 @@ func (s *Sender) deliver(ctx context.Context, whole Batch) error {
 		switch d.action {
 		case actionDone:
 			s.retries = 0
+			s.pace.arrived(len(b.Results))
 			if err := s.confirm(b.Last, b.Chain(), b.Last-b.Previous); err != nil {
 				return err
 			}
@@ -72,6 +80,9 @@ func (s *Sender) deliver(ctx context.Context, whole Batch) error {
 			parts = append(parts, left)
 		case actionAgain:
 			s.metrics.Retried.Add(1)
+			if !d.busy {
+				s.pace.cut(len(b.Results))
+			}
 			if err := s.backOffAtLeast(ctx, d.err, d.wait); err != nil {
 				return err
 			}

@@ -73,8 +73,9 @@ type SenderOptions struct {
 type Sender struct {
 	o       SenderOptions
 	keyOnly bool
-	record  int      // largest payload
-	retries int      // failures in a row, over batches and Opens
+	record  int // largest payload
+	retries int // failures in a row, over batches and Opens
+	pace    pace
 	told    []string // kinds of failures that were logged since something went through
 	log     *slog.Logger
 	metrics Metrics
@@ -91,7 +92,7 @@ func NewSender(o SenderOptions) (*Sender, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Sender{o: o, record: o.MaxRecordBytes, log: o.Logger.With("stream", o.Stream.String())}
+	s := &Sender{o: o, record: o.MaxRecordBytes, pace: newPace(o.MaxResults), log: o.Logger.With("stream", o.Stream.String())}
 	if k, ok := o.Endpoint.(KeyOnly); ok {
 		s.keyOnly = k.KeyOnly()
 	}

@@ -7,34 +7,17 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
 	_ "github.com/weirstream/weir/agent/replay"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 var weir string // the program under test, built by TestMain
 
-func TestMain(m *testing.M) { os.Exit(build(m)) }
-
-func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-cases-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	weir = filepath.Join(dir, "weir")
-	cmd := exec.Command("go", "build", "-o", weir, "github.com/weirstream/weir/agent/cmd/weir")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(rig.RunWithWeir(m, &weir)) }
 
 // line is one line of a case: a message or a step.
 type line struct {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
 	"github.com/weirstream/weir/tests/rig"
 )
 
@@ -31,24 +32,7 @@ func TestMain(m *testing.M) {
 	if args := os.Getenv(roleEnv); args != "" {
 		os.Exit(receiverMain(args))
 	}
-	os.Exit(build(m))
-}
-
-func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-crash-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "weir")
-	cmd := exec.Command("go", "build", "-tags", "weirfault", "-o", binary, "github.com/weirstream/weir/agent/cmd/weir")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+	os.Exit(rig.RunWithWeir(m, &binary, "-tags", "weirfault"))
 }
 
 // scenario is one run.
@@ -72,6 +56,8 @@ type scenario struct {
 	more             func(*stage, func(n int, do func()))   // further strikes
 	receiver         string                                 // kind of upstream; "": the reference receiver
 	receiverEnv      []string                               // WEIR_FAULT=... of the receiver
+	receiverLine     bool                                   // the agent reaches the receiver through stage.line
+	dir              string                                 // where the run lives; "": a new one
 }
 
 func long() bool { return os.Getenv("WEIR_CRASH") == "long" }
@@ -124,6 +110,7 @@ type stage struct {
 	agent     *rig.Child
 	receiver  *rig.Child
 	recvAddr  string
+	line      *rig.Proxy // to the receiver; nil: none
 	publisher *rig.Publisher
 	random    *rand.Rand
 	kills     int // all of them
@@ -159,7 +146,11 @@ func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
 }
 
 func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
-	st := &stage{t: t, dir: stageDir(t), env: append([]string{"WEIR_ANCHOR_EVERY=2000"}, s.env...), random: random}
+	dir := s.dir
+	if dir == "" {
+		dir = stageDir(t)
+	}
+	st := &stage{t: t, dir: dir, env: append([]string{"WEIR_ANCHOR_EVERY=2000"}, s.env...), random: random}
 	if s.powerCuts > 0 || s.syncDelay > 0 {
 		var err error
 		st.power, err = rig.NewPowerCut(filepath.Join(st.dir, "power"))
@@ -179,7 +170,14 @@ func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 	st.must(err)
 	st.startReceiver(s)
 	t.Cleanup(func() { st.receiver.Kill() })
-	st.config = fill(s.config, st.dir, st.proxy.Addr(), st.recvAddr, s.qos)
+	receiver := st.recvAddr
+	if s.receiverLine {
+		st.line, err = rig.NewProxy(st.recvAddr)
+		st.must(err)
+		t.Cleanup(func() { st.line.Close() })
+		receiver = st.line.Addr()
+	}
+	st.config = fill(s.config, st.dir, st.proxy.Addr(), receiver, s.qos)
 	st.startAgent()
 	t.Cleanup(func() { st.agent.Kill() })
 	st.waitReady()

@@ -3,11 +3,12 @@ package crash
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // planted is a fault and the scenario that finds it. README.md has their table.
@@ -85,10 +86,8 @@ func TestReleaseBuildHasNoFaults(t *testing.T) {
 		t.Skip("builds the agent; not in -short")
 	}
 	file := filepath.Join(t.TempDir(), "weir")
-	cmd := exec.Command("go", "build", "-o", file, "github.com/weirstream/weir/agent/cmd/weir")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
+	if err := rig.BuildWeir(file); err != nil {
+		t.Fatal(err)
 	}
 	for build, want := range map[string]bool{file: false, binary: true} {
 		b, err := os.ReadFile(build)

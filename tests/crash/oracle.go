@@ -147,6 +147,14 @@ func (v *verdict) take(data []byte, ids map[int]int, cells map[cell]windowRow) e
 	return nil
 }
 
+// checkValues compares a row with the message that was published.
+func (v *verdict) checkValues(data []byte, flush int) {
+	var m message
+	if err := json.Unmarshal(data, &m); err != nil || m.ID < flush && m != messageOf(m.ID) {
+		v.wrong = append(v.wrong, fmt.Sprintf("row %.200s is not what was published: %v", data, err))
+	}
+}
+
 func (v *verdict) compare(flush int, ids map[int]int, cells map[cell]windowRow) {
 	in := func(i int) bool { return true }
 	if strings.HasSuffix(v.stream, "-a") {

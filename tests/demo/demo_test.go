@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink/wire"
 )
 
@@ -17,8 +17,8 @@ func testOptions(t *testing.T) options {
 	t.Helper()
 	o := options{weir: filepath.Join(t.TempDir(), "weir"), config: "../../configs/demo.yaml", data: "../testdata/nab-traffic", dir: t.TempDir()}
 	o.fast()
-	if out, err := exec.Command("go", "build", "-o", o.weir, "../../agent/cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
+	if err := rig.BuildWeir(o.weir); err != nil {
+		t.Fatal(err)
 	}
 	return o
 }

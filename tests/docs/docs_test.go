@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/tests/rig"
 )
@@ -24,22 +25,7 @@ const root = "../.."
 
 var weir string // the agent, built by TestMain
 
-func TestMain(m *testing.M) { os.Exit(build(m)) }
-
-func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-docs-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	weir = filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", weir, root+"/agent/cmd/weir").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(rig.RunWithWeir(m, &weir)) }
 
 // pages are all Markdown files of the repository.
 func pages(t *testing.T) (files []string) {

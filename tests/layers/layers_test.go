@@ -42,8 +42,8 @@ var forbidden = []struct {
 var importers = map[string][]string{
 	"go.etcd.io/bbolt":                    {"store/boltkv", "uplink/receiver"},
 	"github.com/cockroachdb/pebble":       {"store/pebblekv"},
-	"github.com/minio/minio-go":           {"uplink/objectsink"},
-	"github.com/nats-io/nats.go":          {"uplink/nats"},
+	"github.com/minio/minio-go":           {"uplink/objectsink", "tests"},
+	"github.com/nats-io/nats.go":          {"uplink/nats", "tests"},
 	"github.com/jackc/pgx":                {"uplink/postgres", "tests"},
 	"github.com/eclipse/paho.mqtt.golang": {"pipeline/mqtt", "uplink/mqttsink", "tests"},
 }

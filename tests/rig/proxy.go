@@ -3,11 +3,9 @@ package rig
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Proxy forwards TCP connections and can break them. One goroutine accepts, two serve each connection; Close waits for all.
@@ -27,7 +25,7 @@ type Proxy struct {
 
 // gate breaks one direction.
 type gate struct {
-	slow atomic.Pointer[slowness]
+	slow atomic.Pointer[radio]
 	cut  atomic.Int64 // bytes that still pass, plus one; 0: no limit
 	mute atomic.Bool  // what comes is thrown away
 }
@@ -51,27 +49,6 @@ func (g *gate) take(n int) (pass int, broken bool) {
 	}
 }
 
-// slowness is that of one direction.
-type slowness struct {
-	bytesPerSecond int
-	delay          time.Duration
-	resets         float64 // share of chunks at which the connection is reset
-}
-
-// pass waits as long as n bytes take, and tells whether the connection is to be broken.
-func (s *slowness) pass(n int) (broken bool) {
-	time.Sleep(s.delay + time.Duration(n)*time.Second/time.Duration(s.bytesPerSecond))
-	return rand.Float64() < s.resets
-}
-
-// Slow makes both directions as slow as a radio link: each chunk (up to 32 KiB) takes the delay and the time that its bytes need, and
-// that share of chunks is lost with their connection.
-func (p *Proxy) Slow(bytesPerSecond int, delay time.Duration, resets float64) {
-	s := &slowness{bytesPerSecond, delay, resets}
-	p.requests.slow.Store(s)
-	p.answers.slow.Store(s)
-}
-
 // CutRequest lets n bytes more pass from clients to the server; at the next one it resets that connection.
 func (p *Proxy) CutRequest(n int) { p.requests.cut.Store(int64(n) + 1) }
 
@@ -85,8 +62,21 @@ func (p *Proxy) Mute(on bool) { p.answers.mute.Store(on) }
 // Passed is how many bytes went to the server and came back.
 func (p *Proxy) Passed() (up, down int64) { return p.up.Load(), p.down.Load() }
 
+// Strand makes the connections that are there carry nothing more, in either direction and without a sign of it, as a router does that forgot
+// them. New ones are whole.
+func (p *Proxy) Strand() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pair := range p.pairs {
+		pair.stranded.Store(true)
+	}
+}
+
 // proxyPair is one forwarded connection.
-type proxyPair struct{ client, server net.Conn }
+type proxyPair struct {
+	client, server net.Conn
+	stranded       atomic.Bool
+}
 
 // NewProxy listens on a free loopback port and forwards to target (host:port).
 func NewProxy(target string) (*Proxy, error) {
@@ -119,7 +109,7 @@ func (p *Proxy) accept() {
 			client.Close()
 			continue
 		}
-		pair := &proxyPair{client, server}
+		pair := &proxyPair{client: client, server: server}
 		p.mu.Lock()
 		if p.closed {
 			p.mu.Unlock()
@@ -135,15 +125,20 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) forward(pair *proxyPair, from, to net.Conn, g *gate, passed *atomic.Int64) {
 	buf := make([]byte, 32<<10)
+	var late later
+	defer late.wait()
 	for { // an error ends the pair, which is all there is to do
-		n, err := from.Read(buf)
+		r := g.slow.Load()
+		n, err := from.Read(r.part(buf))
 		pass, broken := g.take(n)
-		if s := g.slow.Load(); s != nil && n > 0 && s.pass(n) {
+		if r != nil && n > 0 && r.carry(n) {
 			pass, broken = 0, true
 		}
-		if pass > 0 && !g.mute.Load() {
+		if pass > 0 && !g.mute.Load() && !pair.stranded.Load() {
 			passed.Add(int64(pass))
-			if _, werr := to.Write(buf[:pass]); werr != nil {
+			if r != nil {
+				late.write(to, buf[:pass], r.latency)
+			} else if _, werr := to.Write(buf[:pass]); werr != nil {
 				break
 			}
 		}
@@ -155,6 +150,7 @@ func (p *Proxy) forward(pair *proxyPair, from, to net.Conn, g *gate, passed *ato
 			break
 		}
 	}
+	late.wait()
 	pair.close()
 	p.mu.Lock()
 	delete(p.pairs, pair)

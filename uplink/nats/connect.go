@@ -16,8 +16,9 @@ import (
 	"github.com/weirstream/weir/uplink"
 )
 
-// connect makes a connection unless there is one. The library never reconnects by itself: what it would send then nobody knows.
-func (s *Sink) connect() error {
+// connect makes a connection unless there is one, and gives up when ctx ends. The library never reconnects by itself: what it would send then
+// nobody knows.
+func (s *Sink) connect(ctx context.Context) error {
 	if s.conn != nil && s.conn.IsConnected() {
 		return nil
 	}
@@ -26,7 +27,9 @@ func (s *Sink) connect() error {
 	if s.config.DenyPrivate {
 		dialer.Control = uplink.DenyPrivate
 	}
-	o := []nats.Option{nats.Name("weir"), nats.Timeout(s.config.DialTimeout), nats.NoReconnect(), nats.SetCustomDialer(dialer), nats.IgnoreDiscoveredServers(),
+	dial := dialing{ctx: ctx, dialer: dialer}
+	defer dial.made()
+	o := []nats.Option{nats.Name("weir"), nats.Timeout(s.config.DialTimeout), nats.NoReconnect(), nats.SetCustomDialer(&dial), nats.IgnoreDiscoveredServers(),
 		// What goes wrong shows at the next request; the library would print it.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
 	if s.config.CAFile != "" {
@@ -78,6 +81,29 @@ func remedy(err error) string {
 	return ""
 }
 
+// dialing makes the library's connection; what it says and waits for before it is ready ends with ctx as well, which the library knows nothing of.
+type dialing struct {
+	ctx    context.Context // of one call of connect
+	dialer *net.Dialer
+	stop   func() bool
+}
+
+func (d *dialing) Dial(network, address string) (net.Conn, error) {
+	conn, err := d.dialer.DialContext(d.ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	d.stop = context.AfterFunc(d.ctx, func() { _ = conn.Close() })
+	return conn, nil
+}
+
+// made lets the connection live on when ctx ends.
+func (d *dialing) made() {
+	if d.stop != nil {
+		d.stop()
+	}
+}
+
 func (s *Sink) drop() {
 	if s.conn != nil {
 		s.conn.Close()
@@ -106,14 +132,21 @@ const (
 var errMoved = errors.New("the subject's last message is not the expected one")
 
 // ask sends a request and decodes its answer into to, which has an error member that apiErr points to.
-func (s *Sink) ask(ctx context.Context, m *nats.Msg, to any, apiErr **apiError) error {
-	answer, err := s.conn.RequestMsgWithContext(ctx, m)
+func (s *Sink) ask(ctx context.Context, conn *nats.Conn, m *nats.Msg, to any, apiErr **apiError) error {
+	if conn == nil {
+		return nats.ErrConnectionClosed
+	}
+	answer, err := conn.RequestMsgWithContext(ctx, m)
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: %w", uplink.ErrTooLarge, err)
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("ask %s at %s: %w: JetStream is off, or no stream takes the subject", m.Subject, s.config.URL, err)
 	case err != nil:
+		// Without an answer in time the connection may be dead: only the library's pings would find out, in four to six minutes.
+		if s.conn == conn {
+			s.drop()
+		}
 		return fmt.Errorf("ask %s at %s: %w", m.Subject, s.config.URL, err)
 	}
 	if err := json.Unmarshal(answer.Data, to); err != nil {
@@ -143,7 +176,7 @@ func (s *Sink) inspect(ctx context.Context) error {
 			Sealed    bool          `json:"sealed"`
 		} `json:"config"`
 	}
-	if err := s.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM.INFO." + s.config.Stream}, &info, &info.Error); err != nil {
+	if err := s.ask(ctx, s.conn, &nats.Msg{Subject: "$JS.API.STREAM.INFO." + s.config.Stream}, &info, &info.Error); err != nil {
 		return fmt.Errorf("look at stream %s: %w", s.config.Stream, err)
 	}
 	c := &info.Config
@@ -176,7 +209,7 @@ func (s *Sink) readBack(ctx context.Context) (state, error) {
 			Header []byte `json:"hdrs"`
 		} `json:"message"`
 	}
-	err = s.ask(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + s.config.Stream, Data: question}, &answer, &answer.Error)
+	err = s.ask(ctx, s.conn, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + s.config.Stream, Data: question}, &answer, &answer.Error)
 	if answer.Error != nil && answer.Error.ErrCode == codeNoMessage {
 		return state{}, nil
 	}

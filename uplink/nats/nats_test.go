@@ -25,7 +25,7 @@ var atomic = map[string]any{"allow_atomic": true}
 func TestConformance(t *testing.T) {
 	for name, more := range map[string]map[string]any{"atomic batches": atomic, "single messages": nil} {
 		t.Run(name, func(t *testing.T) {
-			uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startServer(t, more) }, uplinktest.Options{})
+			uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startServer(t, more) }, uplinktest.Options{Window: 3 * rig.NATSDuplicateWindow})
 		})
 	}
 }
@@ -152,11 +152,7 @@ func TestExactlyOnceOverEveryFault(t *testing.T) {
 // TestCutsAndKills: connections are reset in the middle and the server is killed, while results go through.
 func TestCutsAndKills(t *testing.T) {
 	n := startServer(t, atomic)
-	proxy, err := rig.NewProxy(n.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proxy.Close()
+	proxy := n.line
 	end, breaker := make(chan struct{}), sync.WaitGroup{}
 	breaker.Go(func() {
 		for i := 0; ; i++ {
@@ -171,7 +167,7 @@ func TestCutsAndKills(t *testing.T) {
 		}
 	})
 	seed, counts := rand.Uint64(), map[string]int{}
-	err = runFaulty(t, n, "nats://"+proxy.Addr(), seed, planted{}, counts)
+	err := runFaulty(t, n, n.config.URL, seed, planted{}, counts)
 	close(end)
 	breaker.Wait()
 	if err != nil {
@@ -330,7 +326,9 @@ func TestBadServers(t *testing.T) {
 func TestForeignMessageIsLeftAlone(t *testing.T) {
 	n := startServer(t, nil)
 	var ack struct{ Seq uint64 }
-	n.request(t, "weir.gw-1.p-1.out", map[string]any{"not": "weir's"}, &ack)
+	if err := n.Request("weir.gw-1.p-1.out", map[string]any{"not": "weir's"}, &ack); err != nil {
+		t.Fatal(err)
+	}
 	if ack.Seq != 1 {
 		t.Fatalf("%+v", ack)
 	}

@@ -80,7 +80,7 @@ const openTries = 5
 func (s *Sink) Open(ctx context.Context, stream uplink.Stream, inc uplink.Incarnation, generation uint64) (uplink.Progress, error) {
 	s.stream, s.inc, s.opened, s.refused, s.asked = stream, inc, false, nil, generation
 	s.subject = s.config.Subject + "." + escape(stream.Gateway) + "." + escape(stream.Pipeline) + "." + escape(stream.Sink)
-	if err := s.connect(); err != nil {
+	if err := s.connect(ctx); err != nil {
 		return uplink.Progress{}, err
 	}
 	if err := s.inspect(ctx); err != nil {
@@ -218,7 +218,8 @@ func (s *Sink) moved(ctx context.Context) error {
 
 // appendMessages appends messages as one behind a stream sequence, and gives that of the last one. errMoved: none was.
 func (s *Sink) appendMessages(ctx context.Context, messages []*nats.Msg, behind uint64) (uint64, error) {
-	if s.conn == nil {
+	conn := s.conn
+	if conn == nil {
 		return 0, nats.ErrConnectionClosed
 	}
 	if !s.plant.noExpect && !s.plant.blind {
@@ -235,7 +236,7 @@ func (s *Sink) appendMessages(ctx context.Context, messages []*nats.Msg, behind 
 		}
 		messages[n-1].Header["Nats-Batch-Commit"] = []string{"1"}
 		for _, m := range messages[:n-1] {
-			if err := s.conn.PublishMsg(m); err != nil {
+			if err := conn.PublishMsg(m); err != nil {
 				if errors.Is(err, nats.ErrMaxPayload) {
 					return 0, fmt.Errorf("%w: %w", uplink.ErrTooLarge, err)
 				}
@@ -249,7 +250,7 @@ func (s *Sink) appendMessages(ctx context.Context, messages []*nats.Msg, behind 
 		Seq    uint64    `json:"seq"`
 		Count  int       `json:"count"`
 	}
-	if err := s.ask(ctx, messages[n-1], &ack, &ack.Error); err != nil {
+	if err := s.ask(ctx, conn, messages[n-1], &ack, &ack.Error); err != nil {
 		return 0, err
 	}
 	if ack.Stream != s.config.Stream || ack.Seq <= behind || n > 1 && ack.Count != n {

@@ -30,7 +30,7 @@ type bucket struct {
 	client    *minio.Client
 	creds     *credentials.Credentials
 	transport *http.Transport
-	probed    bool
+	probed    int // parts of the question in prepare that were answered
 }
 
 func openS3(c *S3) (store, error) { return newS3(c) }
@@ -80,27 +80,42 @@ func (b *bucket) key(name string) string {
 	return b.config.Prefix + "/" + name
 }
 
-// prepare asks once whether the endpoint honours conditions.
+// prepare asks once whether the endpoint honours conditions. What was answered is not asked again: on a bad link the next Open gets further.
 func (b *bucket) prepare(ctx context.Context, dir string) error {
-	if b.probed {
+	name, body := dir+"_probe", []byte("weir asks whether conditional puts are honoured\n")
+	for _, ask := range []func() error{
+		func() error {
+			return ignore(b.create(ctx, name, body), errExists)
+		},
+		func() error {
+			err := b.create(ctx, name, body)
+			if err == nil {
+				return fmt.Errorf("%w: If-None-Match at %s", ErrUnconditional, b.config.Endpoint)
+			}
+			return ignore(err, errExists)
+		},
+		func() error {
+			_, err := b.replace(ctx, name, "00000000000000000000000000000000", body)
+			if err == nil {
+				return fmt.Errorf("%w: If-Match at %s", ErrUnconditional, b.config.Endpoint)
+			}
+			return ignore(err, errChanged)
+		},
+	}[b.probed:] {
+		if err := ask(); err != nil {
+			return err
+		}
+		b.probed++
+	}
+	return nil
+}
+
+// ignore gives nil for the error that was hoped for.
+func ignore(err, hoped error) error {
+	if errors.Is(err, hoped) {
 		return nil
 	}
-	name, body := dir+"_probe", []byte("weir asks whether conditional puts are honoured\n")
-	if err := b.create(ctx, name, body); err != nil && !errors.Is(err, errExists) {
-		return err
-	}
-	if err := b.create(ctx, name, body); err == nil {
-		return fmt.Errorf("%w: If-None-Match at %s", ErrUnconditional, b.config.Endpoint)
-	} else if !errors.Is(err, errExists) {
-		return err
-	}
-	if _, err := b.replace(ctx, name, "00000000000000000000000000000000", body); err == nil {
-		return fmt.Errorf("%w: If-Match at %s", ErrUnconditional, b.config.Endpoint)
-	} else if !errors.Is(err, errChanged) {
-		return err
-	}
-	b.probed = true
-	return nil
+	return err
 }
 
 func (b *bucket) create(ctx context.Context, name string, body []byte) error {

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,68 +20,49 @@ import (
 	"github.com/weirstream/weir/uplink/uplinktest"
 )
 
-const (
-	testBucket = "bucket-1"
-	testAccess = "access-1"
-	testSecret = "secret-1-secret"
-)
-
-// gateway is versitygw over a directory of its own.
+// gateway is versitygw, reached through a proxy.
 type gateway struct {
-	dir, addr, path string
-	child           *rig.Child
-	s3              S3
+	*rig.S3
+	line *rig.Proxy
+	s3   S3
 }
-
-var tool = sync.OnceValues(func() (string, error) { return rig.Tool("versitygw") })
 
 func startGateway(t testing.TB) *gateway {
 	t.Helper()
-	path, err := tool()
-	if err != nil {
+	far, err := rig.StartS3(t.TempDir(), "bucket-1")
+	if errors.Is(err, rig.ErrNoTool) {
 		t.Skipf("NOT TESTED against an S3 server: %v", err)
 	}
-	g := &gateway{dir: t.TempDir(), path: path}
-	if err := os.MkdirAll(filepath.Join(g.dir, "data", testBucket), 0o755); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	if g.addr, err = rig.FreeAddr(); err != nil {
+	g := &gateway{S3: far}
+	t.Cleanup(func() { g.Kill() })
+	if g.line, err = rig.NewProxy(g.Addr); err != nil {
 		t.Fatal(err)
 	}
-	keys := filepath.Join(g.dir, "credentials")
-	g.keys(t, keys, testSecret)
-	g.s3 = S3{Endpoint: "http://" + g.addr, Bucket: testBucket, Prefix: "site/7", CredentialsFile: keys, DialTimeout: 5 * time.Second}
-	g.start(t)
-	t.Cleanup(func() { g.child.Kill() })
+	t.Cleanup(func() { g.line.Close() })
+	g.s3 = S3{Endpoint: "http://" + g.line.Addr(), Bucket: g.Bucket, Prefix: "site/7", CredentialsFile: g.CredentialsFile, DialTimeout: 5 * time.Second}
 	return g
 }
 
 func (g *gateway) keys(t testing.TB, path, secret string) {
 	t.Helper()
-	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", testAccess, secret)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := rig.WriteS3Keys(path, secret); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (g *gateway) start(t testing.TB) {
-	t.Helper()
-	var err error
-	g.child, err = rig.StartChild(filepath.Join(g.dir, "log"), nil, g.path, "--port", g.addr, "--access", testAccess, "--secret", testSecret, "--quiet",
-		"posix", filepath.Join(g.dir, "data"))
-	if err == nil {
-		err = rig.WaitListening(g.addr, 20*time.Second)
-	}
-	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(g.dir, "log"))
-		t.Fatalf("%v\n%s", err, log)
-	}
-}
+// Line is the way to the server.
+func (g *gateway) Line() uplinktest.Line { return g.line }
 
 // Restart is kill -9.
 func (g *gateway) Restart(t testing.TB) {
-	g.child.Kill()
-	g.start(t)
+	t.Helper()
+	g.Kill()
+	if err := g.Start(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (g *gateway) Connect(t testing.TB, board string) uplink.Endpoint {
@@ -110,16 +90,10 @@ func TestConformanceOfS3(t *testing.T) {
 // server is killed, while results go through.
 func TestCutsAndKills(t *testing.T) {
 	g := startGateway(t)
-	proxy, err := rig.NewProxy(g.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proxy.Close()
+	proxy := g.line
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	through := g.s3
-	through.Endpoint = "http://" + proxy.Addr()
 	q := uplinktest.NewQueue(1, 0)
 	var want []string
 	inc, counts := one, map[string]int{}
@@ -128,7 +102,7 @@ func TestCutsAndKills(t *testing.T) {
 			want = append(want, row(len(want)+1))
 			q.Add(want[len(want)-1])
 		}
-		s, err := New(Config{S3: &through, Compression: "zstd", Board: fmt.Sprint(round)})
+		s, err := New(Config{S3: &g.s3, Compression: "zstd", Board: fmt.Sprint(round)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +156,7 @@ func TestBadEndpoints(t *testing.T) {
 		{"unreachable", func(s *S3) { s.Endpoint = "http://" + none }, "refused"},
 		{"missing bucket", func(s *S3) { s.Bucket = "no-such-bucket" }, "NoSuchBucket"},
 		{"wrong secret", func(s *S3) { s.CredentialsFile = wrong }, "SignatureDoesNotMatch"},
-		{"no credentials file", func(s *S3) { s.CredentialsFile = filepath.Join(g.dir, "none") }, "no such file"},
+		{"no credentials file", func(s *S3) { s.CredentialsFile = g.CredentialsFile + "x" }, "no such file"},
 		{"anonymous", func(s *S3) { s.CredentialsFile = "" }, "AccessDenied"},
 		{"200 with garbage", func(s *S3) {
 			s.Endpoint = answer(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>welcome</html>") })
@@ -226,7 +200,7 @@ func TestKeysAreReadAgain(t *testing.T) {
 	if _, err := s.Open(t.Context(), uplinktest.Stream(), one, 1); err == nil {
 		t.Fatal("a wrong secret is taken")
 	}
-	g.keys(t, g.s3.CredentialsFile, testSecret)
+	g.keys(t, g.s3.CredentialsFile, rig.S3Secret)
 	if _, err := s.Open(t.Context(), uplinktest.Stream(), one, 1); err != nil {
 		t.Fatal(err)
 	}

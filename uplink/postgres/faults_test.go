@@ -165,7 +165,7 @@ func TestSlowLinkWithResets(t *testing.T) {
 	f := newFar(t)
 	p := f.line(t)
 	const faster = 20
-	p.Slow(64_000/8*faster, time.Second/faster, 0.05)
+	p.Slow(rig.Link{BytesPerSecond: 64_000 / 8, RoundTrip: 2 * time.Second, ResetsPerSecond: 0.05, Faster: faster})
 	q := uplinktest.NewQueue(1, 0)
 	const n = 6000
 	q.Add(jsonRows(1, n)...)

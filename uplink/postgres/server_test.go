@@ -41,7 +41,11 @@ var schemas atomic.Int32
 type far struct {
 	config Config
 	fault  faults
+	proxy  *rig.Proxy // the way to the server
 }
+
+// Line is the way to the server.
+func (f *far) Line() uplinktest.Line { return f.proxy }
 
 // newFar makes an empty schema, in which the sink makes its tables.
 func newFar(t testing.TB) *far {
@@ -52,7 +56,7 @@ func newFar(t testing.TB) *far {
 	schema := fmt.Sprintf("s%d", schemas.Add(1))
 	sql(t, "CREATE SCHEMA "+schema)
 	f := &far{config: Default()}
-	f.config.DSNFile = writeDSN(t, server.DSN(server.Addr))
+	f.proxy = f.line(t)
 	f.config.Schema, f.config.Table, f.config.Create = schema, "rows", true
 	f.config.Columns = []Column{{Name: "stream", From: FromStream}, {Name: "generation", From: FromGeneration}, {Name: "seq", From: FromSeq},
 		{Name: "n", From: "n", Kind: pipeline.Int}, {Name: "text", From: "text", Kind: pipeline.String}, {Name: "row", From: FromRow}}

@@ -15,6 +15,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/httpsink"
 	"github.com/weirstream/weir/uplink/receiver"
@@ -29,13 +30,22 @@ type far struct {
 	options     receiver.Options
 	r           *receiver.Receiver
 	server      *httptest.Server
+	line        *rig.Proxy // the way to it
 }
+
+// Line is the way to the receiver.
+func (f *far) Line() uplinktest.Line { return f.line }
 
 func newFar(t testing.TB, compression string) *far {
 	f := &far{path: filepath.Join(t.TempDir(), "receiver.db"), compression: compression}
 	f.options = receiver.Options{Path: f.path, Config: receiver.Default()}
 	f.start(t)
+	var err error
+	if f.line, err = rig.NewProxy(f.server.Listener.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
+		f.line.Close()
 		f.server.Close()
 		if err := f.r.Close(); err != nil {
 			t.Error(err)
@@ -49,7 +59,16 @@ func (f *far) start(t testing.TB) {
 	if f.r, err = receiver.Open(f.options); err != nil {
 		t.Fatal(err)
 	}
-	f.server = httptest.NewServer(f.r)
+	f.serve(f.r)
+}
+
+// serve makes a server the line's far end.
+func (f *far) serve(h http.Handler) {
+	f.server = httptest.NewServer(h)
+	if f.line != nil {
+		f.line.Reset()
+		f.line.SetTarget(f.server.Listener.Addr().String())
+	}
 }
 
 func (f *far) Restart(t testing.TB) {
@@ -62,7 +81,7 @@ func (f *far) Restart(t testing.TB) {
 
 func (f *far) Connect(t testing.TB, board string) uplink.Endpoint {
 	c := httpsink.Default()
-	c.URL, c.Board, c.Compression = f.server.URL, board, f.compression
+	c.URL, c.Board, c.Compression = "http://"+f.line.Addr(), board, f.compression
 	s, err := httpsink.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -48,10 +47,8 @@ func TestManyPipelines(t *testing.T) {
 		t.Skip("WEIR_BENCH is not set")
 	}
 	weir := filepath.Join(t.TempDir(), "weir")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", weir, "github.com/weirstream/weir/agent/cmd/weir")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
+	if err := rig.BuildWeir(weir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+		t.Fatal(err)
 	}
 	one, all := measure(t, weir, 1), measure(t, weir, many)
 	per := func(f func(*cost) float64) float64 { return (f(&all) - f(&one)) / (many - 1) }

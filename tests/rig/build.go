@@ -1,0 +1,40 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// weirPackage is the agent's program.
+const weirPackage = "github.com/weirstream/weir/agent/cmd/weir"
+
+// RunWithWeir is the body of a TestMain whose tests run the agent as a program: it builds weir with arguments of go build into a directory
+// of its own, puts the path into weir, runs the tests, and removes it. The exit code is the result. A package that uses it imports the agent, so that
+// a change there makes its cached results stale.
+func RunWithWeir(m *testing.M, weir *string, args ...string) int {
+	dir, err := os.MkdirTemp("", "weir-under-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	*weir = filepath.Join(dir, "weir")
+	if err := BuildWeir(*weir, args...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// BuildWeir builds the agent into a file; args are for go build, such as -tags.
+func BuildWeir(file string, args ...string) error {
+	cmd := exec.Command("go", append(append([]string{"build"}, args...), "-o", file, weirPackage)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build weir: %w\n%s", err, out)
+	}
+	return nil
+}
