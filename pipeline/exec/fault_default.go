@@ -6,3 +6,5 @@ package exec
 type arrival struct{}
 
 func (arrival) delay(inputs []*edge) []*edge { return inputs }
+
+func (arrival) planted() bool { return false }

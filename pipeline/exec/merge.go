@@ -7,7 +7,19 @@ type edge struct {
 	rows  []pipeline.Row
 	marks []pipeline.Mark
 	ties  []pipeline.Tie // of the rows, between two steps of a keyed region; else nil
+	state edgeState
+	// from is where an open edge goes on: no further row lies before its position and phase.
+	from pipeline.At
 }
+
+// edgeState tells how much of the batch an edge holds.
+type edgeState uint8
+
+const (
+	whole   edgeState = iota // all of it
+	open                     // a beginning; the marks are all there
+	waiting                  // nothing yet: what stands there is of the batch before
+)
 
 // mergeInput is the state that a merge keeps per input between batches.
 type mergeInput struct {

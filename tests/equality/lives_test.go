@@ -120,6 +120,7 @@ type life struct {
 	patient bool
 	large   bool // the backend is pebble
 	n       int  // instances of keyed regions
+	held    int  // rows that a step holds before it hands on; 0: as in the field
 }
 
 func drawLives(t *rapid.T, entries int) (all []life) {
@@ -137,7 +138,8 @@ func drawLife(t *rapid.T, upTo int) life {
 		every: rapid.IntRange(1, 6).Draw(t, "checkpoint every"), abort: rapid.Uint64Range(2, 5).Draw(t, "abort every"),
 		back: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "back"), patient: rapid.Bool().Draw(t, "waits for checkpoints"),
 		large: rapid.Bool().Draw(t, "large tables"),
-		n:     rapid.SampledFrom([]int{1, 2, 3, 5, 8}).Draw(t, "instances"),
+		n:    rapid.SampledFrom([]int{1, 2, 3, 5, 8}).Draw(t, "instances"),
+		held: rapid.SampledFrom([]int{0, 1, 1, 2, 5, 30}).Draw(t, "rows held"),
 	}
 }
 
@@ -163,7 +165,7 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 		}
 		g := graph()
 		g.Parallelism = l.n
-		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: largeTables(t, l.large)}
+		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Bound: bound(l.held), Tables: largeTables(t, l.large)}
 		for _, s := range all {
 			s.seq = 0
 		}
@@ -213,3 +215,6 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 	}
 	return ""
 }
+
+// bound has a step hand on what it made when it is so many rows; 0: as in the field.
+func bound(rows int) pipeline.Bound { return pipeline.Bound{Rows: rows, Bytes: 1 << 20} }
