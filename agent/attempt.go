@@ -100,6 +100,9 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.openFeed(); err != nil {
 		return err
 	}
+	if err := a.keepPlan(); err != nil {
+		return err
+	}
 	marks, source := a.startMarks(restored)
 	start := a.startPosition()
 	if restored.Manifest == nil {
@@ -169,7 +172,11 @@ func (a *attempt) accept(m *snapshot.Manifest) error {
 	if files != "" {
 		files = " (the content of " + files + " is part of it)"
 	}
-	return fmt.Errorf("%w: the pipeline's plan%s differs from the one that made checkpoint %d; undo the change, or take its state over: weir savepoint restore with a savepoint that the old plan stopped with (docs/savepoints.md), or give the pipeline a new name to start empty", errFinal, files, m.ID)
+	in := a.difference(m)
+	if in != "" {
+		in = " (" + in + ")"
+	}
+	return fmt.Errorf("%w: the pipeline's plan%s differs from the one that made checkpoint %d%s; undo the change, or take its state over: weir savepoint restore with a savepoint that the old plan stopped with (docs/savepoints.md), or give the pipeline a new name to start empty", errFinal, files, m.ID, in)
 }
 
 func (a *attempt) whole(ranges []snapshot.OutboxRange) error {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,7 +55,12 @@ func TestFailureLeavesTheOthersAlone(t *testing.T) {
 	s := b.await("q goes on", func(s *api.Status) bool {
 		return s.Pipelines[0].State == "failed" && settled(&api.Status{Pipelines: s.Pipelines[1:]}) && s.Pipelines[1].Position >= 300
 	})
-	if !strings.Contains(s.Pipelines[0].Error, "plan differs") || b.agent.Ready() != nil || b.agent.Health() != nil {
+	var metrics bytes.Buffer
+	b.agent.WriteMetrics(&metrics)
+	if bad := `weir_pipeline_ledger_balanced{pipeline="p"} 0`; strings.Contains(metrics.String(), bad) {
+		t.Errorf("a refused pipeline raises the alarm of one that lost something: %s", bad)
+	}
+	if !strings.Contains(s.Pipelines[0].Error, "plan differs") || !strings.Contains(s.Pipelines[0].Error, `step "all" has «`) || b.agent.Ready() != nil || b.agent.Health() != nil {
 		t.Errorf("%q, ready %v, health %v", s.Pipelines[0].Error, b.agent.Ready(), b.agent.Health())
 	}
 	b.halt()

@@ -36,7 +36,8 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 		metrics.WriteCounterUint64(w, "weir_pipeline_restarts_total"+l, p.Restarts)
 		metrics.WriteGaugeUint64(w, "weir_pipeline_position"+l, p.Position)
 		metrics.WriteGaugeUint64(w, "weir_pipeline_lag_records"+l, p.Lag)
-		metrics.WriteGaugeUint64(w, "weir_pipeline_ledger_balanced"+l, flag(p.Balanced))
+		// 0 is an alarm: a pipeline that was refused, or is between two attempts, counts nothing, so nothing is missing.
+		metrics.WriteGaugeUint64(w, "weir_pipeline_ledger_balanced"+l, flag(p.Balanced || p.Imbalance == ""))
 		metrics.WriteGaugeFloat64(w, "weir_checkpoint_age_seconds"+l, p.Checkpoint.AgeSeconds)
 		metrics.WriteGaugeUint64(w, "weir_checkpoint_bytes"+l, uint64(p.Checkpoint.Bytes))
 		metrics.WriteGaugeFloat64(w, "weir_checkpoint_duration_seconds"+l, p.Checkpoint.DurationMs/1e3)

@@ -10,7 +10,8 @@ import (
 const skipsMax = 1000
 
 // poisons counts at which records a pipeline's steps fail. It is not kept over a restart of the agent: the same records then fail again,
-// as often as is tolerated, before the pipeline goes on without them. The results are the same, since a batch with a failure emits nothing.
+// as often as is tolerated, before the pipeline goes on without them. The results are the same, since a row with a failure emits nothing, and
+// everything before it comes again.
 type poisons struct {
 	tolerate int // tries of a record before it becomes a dead letter; 0: the pipeline fails with it for ever
 	tries    map[exec.Poison]int

@@ -17,7 +17,8 @@ type DeadRow struct {
 	Detail string // what was found, for a person
 	Raw    []byte // the payload, when the row came straight from a record; nil otherwise
 	Topic  string
-	Row    Row // the refused row, when there is one
+	Row    Row  // the refused row, when there is one
+	Own    bool // the slots of Row are its own, and nobody uses them again
 }
 
 // Out collects what a step emits during one batch. The engine owns it and sets At before each call into the operator;
@@ -42,6 +43,7 @@ type Out struct {
 	slabs [][]Value // with Reuse: all that are here, and how many of them are in use; the others hold zeros
 	used  int
 	track *track // inside a keyed region: the ties of what is emitted; else nil
+	spill spill
 }
 
 // NewOut makes an Out with the given number of ports.
@@ -64,9 +66,11 @@ func (o *Out) nextSlab(n int) {
 	for o.used < len(o.slabs) { // a slab too small for n is passed over: rows of one step are of one width
 		o.slab = o.slabs[o.used]
 		if o.used++; len(o.slab) >= n {
+			o.spill.bytes += len(o.slab) * valueBytes
 			return
 		}
 	}
+	o.spill.bytes += max(n, slabValues) * valueBytes
 	if n <= slabValues {
 		o.slab = o.Slabs.take()
 	} else {
@@ -86,6 +90,7 @@ func (o *Out) Text(b []byte) string {
 		o.text = make([]byte, 0, max(len(b), 4096))
 	}
 	n := len(o.text)
+	o.spill.bytes += len(b)
 	o.text = append(o.text, b...)
 	return unsafeString(o.text[n : n+len(b)])
 }
@@ -93,6 +98,7 @@ func (o *Out) Text(b []byte) string {
 // Emit appends a new row with the given event time and slots to a port, at the current place.
 func (o *Out) Emit(port int, time int64, slots []Value) {
 	o.Counters.Emitted++
+	o.spill.rows++
 	o.Ports[port] = append(o.Ports[port], Row{At: o.At, Time: time, Slots: slots})
 	if o.track != nil {
 		o.track.emitted(o.Step, port)
@@ -102,6 +108,7 @@ func (o *Out) Emit(port int, time int64, slots []Value) {
 // Forward passes an input row on unchanged, sharing its slots, at the current place.
 func (o *Out) Forward(port int, r *Row) {
 	o.Counters.Emitted++
+	o.spill.rows++
 	o.Ports[port] = append(o.Ports[port], Row{At: o.At, Time: r.Time, Slots: r.Slots})
 	if o.track != nil {
 		o.track.emitted(o.Step, port)
@@ -120,6 +127,7 @@ func (o *Out) Elapsed() int64 {
 // SetDeadline moves the current place to a timer's deadline; the operator calls it before what the timer emits. It is for steps that
 // are not keyed; a keyed one calls SetTimer.
 func (o *Out) SetDeadline(deadline int64) {
+	o.Yield()
 	o.At.Deadline = deadline
 	if o.track != nil {
 		o.track.cause = noTie
@@ -127,8 +135,10 @@ func (o *Out) SetDeadline(deadline int64) {
 }
 
 // SetTimer is SetDeadline for the timer of a key: start is that of its window, 0 where there is none, key the key's bytes (AppendKey). Within
-// one call of Watermark or Elapsed timers fire in the order (deadline, start, key bytes). key is copied where it is kept.
+// one call of Watermark or Elapsed timers fire in the order (deadline, start, key bytes). key is copied where it is kept. Both are a Yield: slots
+// that were taken before are void behind them.
 func (o *Out) SetTimer(deadline, start int64, key []byte) {
+	o.Yield()
 	o.At.Deadline = deadline
 	if o.track != nil {
 		o.track.timer(o.Step, deadline, start, key)
@@ -153,16 +163,23 @@ func (o *Out) RefuseRaw(reason, detail, topic string, raw []byte) {
 // takeBack makes the slots of the batch free for the next, and lets go of what they refer to. Only what was used is cleared: most batches are
 // small.
 func (o *Out) takeBack() {
+	o.spill.kept = 0
+	o.reclaim()
+}
+
+// reclaim takes back all slots but those that are kept.
+func (o *Out) reclaim() {
 	if !o.Reuse {
 		return
 	}
-	for i, s := range o.slabs[:o.used] {
+	for i := o.spill.kept; i < o.used; i++ {
+		s := o.slabs[i]
 		if i == o.used-1 {
 			s = s[:len(s)-len(o.slab)]
 		}
 		clear(s)
 	}
-	o.slab, o.used = nil, 0
+	o.slab, o.used = nil, o.spill.kept
 }
 
 // Release gives the memory of slots to others until the next batch. Only with Reuse, when nobody reads the rows of the batch any more.
@@ -203,6 +220,7 @@ func (o *Out) Reset() {
 	}
 	clear(o.Dead)
 	o.Dead = o.Dead[:0]
+	o.spill.start()
 	if o.track != nil {
 		o.track.reset()
 	}

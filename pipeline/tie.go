@@ -18,6 +18,9 @@ const noTie = ^Tie(0)
 // InputTie is the tie of the region's input row with that number.
 func InputTie(number int) Tie { return Tie(uint32(number)) }
 
+// Input is the number of the input row that is the cause: the inverse of InputTie. It says nothing of what a timer made.
+func (t Tie) Input() int { return int(uint32(t)) }
+
 func (t Tie) level() uint32 { return uint32(t >> 32) }
 
 // Ties are the timers that fired in one instance during a batch. Its goroutine owns it.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -169,11 +170,14 @@ func (stepKind) absent(*uint64)         {}
 func (stepKind) schema() map[string]any { return map[string]any{"type": "integer", "minimum": 1} }
 func (k stepKind) read(r *reader, n *node, into *uint64) {
 	step, err := strconv.ParseUint(n.text, 10, 64)
-	if n.shape != shapeScalar || err != nil || step < 1 {
+	switch {
+	case n.shape == shapeScalar && errors.Is(err, strconv.ErrRange):
+		r.wrong(n, "a whole number from 1 to 18446744073709551615")
+	case n.shape != shapeScalar || err != nil || step < 1:
 		r.wrong(n, k.label())
-		return
+	default:
+		*into = step
 	}
-	*into = step
 }
 
 // throttleKind is the interval.
@@ -267,6 +271,7 @@ func (k splitKind) read(r *reader, n *node, into **plan.SplitSpec) {
 	*into = &plan.SplitSpec{Pos: n.pos}
 	for _, e := range n.entries {
 		if n.shape == shapeMapping && e.key.text == "share" {
+			(*into).Share = true
 			shareOf.read(r, n, *into)
 			return
 		}

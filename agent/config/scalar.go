@@ -159,11 +159,16 @@ func between[N int | int64 | float64](least, most, unlimited N) string {
 
 func (k intKind) read(r *reader, n *node, into *int) {
 	i, err := strconv.Atoi(n.text)
-	if n.shape != shapeScalar || n.scalar != scalarInt || err != nil || i < k.least || i > k.most {
+	switch {
+	case n.shape != shapeScalar || n.scalar != scalarInt:
 		r.wrong(n, k.label())
-		return
+	case i > k.most || err != nil && !strings.HasPrefix(n.text, "-"):
+		r.wrong(n, fmt.Sprintf("a whole number from %d to %d", k.least, k.most)) // a bound that goes without saying, but for this
+	case i < k.least || err != nil:
+		r.wrong(n, k.label())
+	default:
+		*into = i
 	}
-	*into = i
 }
 
 // floatKind is a finite number in [least, most].

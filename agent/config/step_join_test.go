@@ -33,6 +33,8 @@ func TestLookupFilesAreChecked(t *testing.T) {
 	for name, c := range map[string]struct{ lookup, file, content, want string }{
 		"good":           {"{file: d.csv, on: {id: id}}", "d.csv", "id,name\n1,a\n", ""},
 		"good json":      {"{file: d.json, on: [id]}", "d.json", `[{"id": 1, "name": "a"}]`, ""},
+		"no rows":        {"{file: d.json, on: [id]}", "d.json", `[]`, "w.yaml:10:50: lookup: d.json holds no rows; the columns of a JSON file are the members of its objects: it holds one row at least"},
+		"no members":     {"{file: d.json, on: [id]}", "d.json", `[{}]`, "w.yaml:10:50: lookup: d.json holds no columns; the columns of a JSON file are the members of its objects: it holds one row at least"},
 		"not there":      {"{file: d.csv, on: [id]}", "other.csv", "", `w.yaml:10:50: lookup: read "d.csv": open: file does not exist; a file that weir may read`},
 		"cells":          {"{file: d.csv, on: [id]}", "d.csv", "id,name\n1,a\n2\n", "d.csv:3:1: lookup: wrong number of fields"},
 		"quote":          {"{file: d.csv, on: [id]}", "d.csv", "id,name\n1,a\"b\n", "d.csv:2:4: lookup: bare \" in non-quoted-field"},

@@ -63,7 +63,7 @@ func headOf(h savepoint.Head, m *snapshot.Manifest, g *plan.Graph, pin *outbox.P
 	h.UUID, h.Checkpoint, h.Position, h.Generation = m.Pipeline[:], m.ID, uint64(m.Position), m.Generation
 	h.Major, h.Minor = uint64(m.Incarnation.Major), uint64(m.Incarnation.Minor)
 	h.CreatedMs, h.Trusted = m.WallMs, m.Trusted
-	h.PlanHash, h.Plan, h.Ledger = m.PlanHash[:], []byte(plan.Canonical(g)), m.Ledger
+	h.PlanHash, h.Plan, h.Ledger = m.PlanHash[:], []byte(plan.Meaning(g)), m.Ledger
 	for _, s := range g.Steps {
 		h.Steps = append(h.Steps, savepoint.Step{UID: s.UID, Kind: s.Kind, Params: s.Params, Behaviour: uint64(s.Behaviour), Stateful: s.Stateful})
 	}

@@ -12,6 +12,9 @@ import (
 // place says where the output of a source or step is made.
 type place struct {
 	task int
+	// step and unit are those of a step that is no part of a region.
+	step *step
+	unit int
 	port func(port int) *edge
 	// group is set for a step of a region: port then makes an output that is gathered in every batch.
 	group *group
@@ -144,7 +147,7 @@ func (a *assembly) step(ti int, t *task, i int) error {
 		s.inputs[n] = a.edge(ti, ref)
 	}
 	t.units = append(t.units, s)
-	a.steps[i] = place{task: ti, port: func(port int) *edge { return &s.outputs[port] }}
+	a.steps[i] = place{task: ti, step: s, unit: len(t.units) - 1, port: func(port int) *edge { return &s.outputs[port] }}
 	return nil
 }
 
@@ -239,6 +242,8 @@ func (a *assembly) connect() (readers []chan<- envelope) {
 	}
 	for _, t := range tasks {
 		t.keepSlots()
+		t.flow.fault = a.p.options.flow
+		t.letFlow(a.p.options.Bound)
 	}
 	return readers
 }

@@ -157,12 +157,26 @@ func (r *reader) serve(ctx context.Context, req request) error {
 	return err
 }
 
-// cut sends a block as batches of at most rowsMax entries: all of them at once, since a task that gets them one by one wakes the reader and is woken
-// by it for each.
+// batchBytes of payload end a batch: what decoders make of it is held at once, and payloads of many records grow when they are decoded.
+const batchBytes = 1 << 20
+
+// length tells how many entries make the next batch.
+func (r *reader) length(rest []pipeline.Entry) int {
+	bytes := 0
+	for n := range rest[:min(len(rest), r.rowsMax)] {
+		if bytes += len(rest[n].Payload); bytes > batchBytes && n > 0 {
+			return n
+		}
+	}
+	return min(len(rest), r.rowsMax)
+}
+
+// cut sends a block as batches of at most rowsMax entries and about batchBytes: all of them at once, since a task that gets them one by one wakes the
+// reader and is woken by it for each.
 func (r *reader) cut(ctx context.Context, b *pipeline.Block) error {
 	var all []*Input
 	for rest := b.Entries; len(rest) > 0; {
-		n := min(len(rest), r.rowsMax)
+		n := r.length(rest)
 		in := &Input{First: rest[0].Pos, Last: rest[n-1].Pos, Entries: rest[:n], Ticks: cutTicks(rest[:n], nil)}
 		rest = rest[n:]
 		r.number++

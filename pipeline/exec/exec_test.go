@@ -81,9 +81,9 @@ func (w *windows) Watermark(at int64, out *pipeline.Out) {
 	for len(w.ends) > 0 && w.ends[0] <= at {
 		end := w.ends[0]
 		v, _ := w.sums.Get(key8(end))
+		out.SetDeadline(end)
 		slots := out.Slots(width)
 		slots[slotTime], slots[slotValue] = pipeline.IntValue(end), pipeline.UintValue(binary.LittleEndian.Uint64(v))
-		out.SetDeadline(end)
 		out.Emit(0, end-1, slots)
 		w.sums.Delete(key8(end))
 		w.ends = w.ends[1:]
@@ -92,9 +92,9 @@ func (w *windows) Watermark(at int64, out *pipeline.Out) {
 
 func (w *windows) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
 	for len(w.due) > 0 && w.due[0] <= now.Elapsed {
+		out.SetDeadline(w.due[0])
 		slots := out.Slots(width)
 		slots[slotTime], slots[slotValue] = pipeline.IntValue(-1), pipeline.IntValue(w.due[0])
-		out.SetDeadline(w.due[0])
 		out.Emit(0, w.watermark+5, slots)
 		w.echoes.Delete(key8(w.due[0]))
 		w.due = w.due[1:]

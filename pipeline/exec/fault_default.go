@@ -9,3 +9,5 @@ func otherResult(payload []byte) []byte { return payload }
 type arrival struct{}
 
 func (arrival) delay(inputs []*edge) []*edge { return inputs }
+
+func (arrival) planted() bool { return false }

@@ -52,3 +52,6 @@ func (a *arrival) delay(inputs []*edge) []*edge {
 	}
 	return a.refs
 }
+
+// planted: a step whose input is held back takes its batch in one piece.
+func (*arrival) planted() bool { return plantedArrival }

@@ -104,7 +104,7 @@ func (s *instance) advanceTo(at pipeline.At) {
 	if s.timeless {
 		return
 	}
-	s.ti, s.mi = s.advance(s.ticks, s.feed.marks(), s.ti, s.mi, at)
+	s.ti, s.mi = s.advanceFrom(s.ticks, s.feed.marks(), s.ti, s.mi, at)
 	if at.Phase == pipeline.Before {
 		s.elapsed(at.Pos, pipeline.Stamp{Elapsed: at.Deadline - 1, Wall: s.stamp.Wall, Trusted: s.stamp.Trusted})
 	}
@@ -117,6 +117,7 @@ func (s *instance) work() {
 	s.out.At = r.At
 	s.out.Cause(tie)
 	s.out.Counters.In++
+	s.nth.countTied(r, tie, s.feed.entry.rows)
 	s.step.process(in, r)
 }
 

@@ -9,7 +9,19 @@ type edge struct {
 	ties  []pipeline.Tie // of the rows, between two steps of a keyed region; else nil
 	// groups are those of the rows' keys, when the decoders have found them for the region that reads the edge; else nil. Behind a source only.
 	groups []uint8
+	state  edgeState
+	// from is where an open edge goes on: no further row lies before its position and phase.
+	from pipeline.At
 }
+
+// edgeState tells how much of the batch an edge holds.
+type edgeState uint8
+
+const (
+	whole   edgeState = iota // all of it
+	open                     // a beginning; the marks are all there
+	waiting                  // nothing yet: what stands there is of the batch before
+)
 
 // mergeInput is the state that a merge keeps per input between batches.
 type mergeInput struct {

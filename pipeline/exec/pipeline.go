@@ -38,6 +38,8 @@ type Options struct {
 	Tables func(uid string, spec state.Spec) *state.Table
 	// BatchRows is the most entries per batch; it never shows in the results.
 	BatchRows int
+	// Bound is how much a step holds of what it has made, zero: pipeline.BoundDefault; it never shows in the results.
+	Bound pipeline.Bound
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
 	Skip []Poison
 	// Slabs is memory that pipelines share; nil: this one keeps its own.
@@ -48,6 +50,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	fault regionFault // planted by tests
+	flow  flowFault
 }
 
 // Defaults.

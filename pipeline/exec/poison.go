@@ -9,10 +9,13 @@ import (
 	"github.com/weirstream/weir/pipeline/state"
 )
 
-// Poison names a record at which a step's operator panics, or a decoder of the source of which Step is "$source/NAME".
+// Poison names a record at which a step's operator panics, or a decoder of the source of which Step is "$source/NAME". A record may give a step many
+// rows: Row tells which of them, and what came before it stands (poisonrow.go).
 type Poison struct {
 	Step     string
 	Position pipeline.Position
+	Row      int // from 0
+	Of       int // in a keyed region with several instances Row counts the region's rows, and Of those that the step gets of one
 }
 
 // PoisonError is the failure of a region by a panic at a row. A panic in a timer is none: no record can be blamed for it.
@@ -37,24 +40,22 @@ const (
 	detailPoison        = "the step's operator failed at this record whenever it was tried, and goes on without it"
 )
 
-// skipsOf picks the positions at which a step does not try.
-func skipsOf(all []Poison, step string) (positions []pipeline.Position) {
+// skipsOf picks the rows from which on a step does not try a record, in their order.
+func skipsOf(all []Poison, step string) (skips []Poison) {
 	for _, p := range all {
 		if p.Step == step {
-			positions = append(positions, p.Position)
+			skips = append(skips, p)
 		}
 	}
-	slices.Sort(positions)
-	return positions
+	slices.SortFunc(skips, Poison.compare)
+	return skips
 }
 
 // process hands a row to the operator, or refuses it when the step is to go on without its record.
 func (s *step) process(in int, r *pipeline.Row) {
-	if len(s.skips) > 0 && r.Phase == pipeline.During {
-		if _, skip := slices.BinarySearch(s.skips, r.Pos); skip {
-			s.out.Refuse(reasonPoison, detailPoison, r)
-			return
-		}
+	if len(s.skips) > 0 && r.Phase == pipeline.During && s.skipped() {
+		s.out.Refuse(reasonPoison, detailPoison, r)
+		return
 	}
 	s.row = r
 	s.op.Process(in, r, s.out)
@@ -63,6 +64,10 @@ func (s *step) process(in int, r *pipeline.Row) {
 
 // failed makes the error of a panic.
 func (s *step) failed(cause any, stack []byte) error {
+	if behind, ok := cause.(spilled); ok { // a step behind this one failed, or a sink
+		s.row = nil
+		return behind.err
+	}
 	if backing, ok := cause.(*state.BackingError); ok { // the store beneath the state failed: no record is to blame
 		s.row = nil
 		return fmt.Errorf("step %s, position %d: %w", s.uid, s.out.At.Pos, backing)
@@ -72,14 +77,17 @@ func (s *step) failed(cause any, stack []byte) error {
 	}
 	at := s.row.Pos
 	s.row = nil
-	return &PoisonError{Poison: Poison{Step: s.uid, Position: at}, Cause: cause, Stack: stack}
+	return &PoisonError{Poison: Poison{Step: s.uid, Position: at, Row: s.nth.row, Of: s.nth.of}, Cause: cause, Stack: stack}
 }
 
 func sourceUID(name string) string { return "$source/" + name }
 
 // skip has the source go on without records at which a decoder panics.
 func (s *source) skip(all []Poison) {
-	positions := skipsOf(all, sourceUID(s.plan.Name))
+	var positions []pipeline.Position // of whole messages: none of their records has gone on when one fails
+	for _, p := range skipsOf(all, sourceUID(s.plan.Name)) {
+		positions = append(positions, p.Position)
+	}
 	for _, l := range s.lanes {
 		l.skips = positions
 	}

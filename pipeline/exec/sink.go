@@ -26,6 +26,7 @@ type sink struct {
 	pool    *pool // nil: the task encodes alone
 	lanes   []encodeLane
 	encoded []encoded // of the batch's rows
+	head    int       // rows of the batch that have been handed over
 }
 
 // encodeLane is the memory of one that encodes. Payloads are handed over with the results, so that a chunk is never used again.
@@ -61,9 +62,13 @@ const (
 	handBytes = 8 << 20
 )
 
-// run encodes the batch's rows and hands them over, a part at a time. A row that cannot be encoded is returned as a dead letter.
+// run encodes what there is of the batch's rows and hands it over, a part at a time. A row that cannot be encoded is returned as a dead letter.
 func (s *sink) run(ctx context.Context) (dead []pipeline.DeadRow, err error) {
-	for rows := s.input.rows; len(rows) > 0; {
+	if s.input.state == waiting {
+		return nil, nil
+	}
+	rows := s.input.rows[s.head:]
+	for s.head = len(s.input.rows); len(rows) > 0; {
 		part := rows[:partOf(rows)]
 		rows = rows[len(part):]
 		if dead, err = s.hand(ctx, part, dead); err != nil {

@@ -24,16 +24,30 @@ type step struct {
 	counters *state.Table
 	saved    pipeline.Counters
 	heads    []int
+	marks    []pipeline.Mark // of the batch
+	ti, mi   int             // ticks and marks of the batch that have been applied
+	stage    stepStage
+	flow     flowFault // planted by tests
 	stamp    pipeline.Stamp
 	// ticked is the elapsed time up to which timers have fired. Batches and restarts repeat a stamp; only the first record
 	// of a stamp fires timers, else the results would depend on the cuts.
 	ticked int64
 	// watermark is the step's event time now; it is rebuilt from the marks, which start from the sources' state.
 	watermark int64
-	row       *pipeline.Row       // that the operator works on; nil: none, a timer
-	skips     []pipeline.Position // sorted: the operator panics at their rows, they become dead letters
-	tied      bool                // an instance of a keyed region: see instance.go
+	row       *pipeline.Row // that the operator works on; nil: none, a timer
+	skips     []Poison      // sorted: the operator panics at them, they become dead letters
+	nth       ordinal       // of the row
+	tied      bool          // an instance of a keyed region: see instance.go
 }
+
+// stepStage is how far a step is in a batch.
+type stepStage uint8
+
+const (
+	resting stepStage = iota
+	working           // it has worked off some of its input
+	done
+)
 
 func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
 	s := &step{
@@ -47,9 +61,12 @@ func newStep(uid string, op pipeline.Operator, inputs, ports int) *step {
 	return s
 }
 
-// run handles one batch. A panic or an error of the operator comes back as an error that names the step: it fails the
-// region, and nothing of the batch is emitted.
+// run works off what there is of the batch: all of it when the inputs are whole, else the rows in front of which no other can come. A panic or an
+// error of the operator comes back as an error that names the step: it fails the region, and nothing that the row or timer has made by then is emitted.
 func (s *step) run(ticks []pipeline.Tick) (err error) {
+	if s.stage == done { // while a step before it spilled
+		return nil
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = s.failed(r, debug.Stack())
@@ -57,26 +74,54 @@ func (s *step) run(ticks []pipeline.Tick) (err error) {
 	}()
 	s.lock()
 	defer s.unlock()
-	s.out.Reset()
-	s.merged = s.arrival.delay(s.inputs)
-	marks := s.inputs[0].marks
-	if s.merge != nil {
-		marks = s.merge.mergeMarks(s.inputs)
+	if s.stage == resting {
+		s.begin()
 	}
-	switch {
-	case s.timeless && s.merge == nil && len(s.skips) == 0:
-		rows := s.inputs[0].rows
-		s.out.Counters.In += uint64(len(rows))
-		for i := range rows {
-			s.out.At, s.row = rows[i].At, &rows[i]
-			s.op.Process(0, &rows[i], s.out)
-		}
-		s.row = nil
-	default:
-		s.walk(ticks, marks)
+	time := !s.timeless || s.merge != nil || len(s.skips) > 0
+	if time {
+		s.walk(ticks)
+	} else {
+		s.pass()
 	}
-	s.finish(marks)
+	upTo, more := s.goesOn()
+	if time {
+		s.advance(ticks, upTo)
+	}
+	if more {
+		s.leaveOpen(upTo)
+		return nil
+	}
+	s.finish(s.marks)
+	s.stage = done
 	return nil
+}
+
+// begin starts a batch. All inputs have their marks.
+func (s *step) begin() {
+	s.out.Reset()
+	clear(s.heads)
+	s.ti, s.mi, s.stage = 0, 0, working
+	s.out.InTimer(s.flow.halfway)
+	s.merged = s.arrival.delay(s.inputs)
+	s.marks = s.inputs[0].marks
+	if s.merge != nil {
+		s.marks = s.merge.mergeMarks(s.inputs)
+	}
+}
+
+// pass is walk for an operator to which time means nothing.
+func (s *step) pass() {
+	rows := s.inputs[0].rows[s.heads[0]:]
+	s.out.Counters.In += uint64(len(rows))
+	s.heads[0] += len(rows)
+	for i := range rows {
+		r := &rows[i]
+		s.out.At, s.row = r.At, r
+		s.nth.count(r)
+		s.op.Process(0, r, s.out)
+		s.row = nil
+		s.spill()
+	}
 }
 
 func (s *step) lock() {
@@ -105,37 +150,45 @@ func (s *step) finish(marks []pipeline.Mark) {
 }
 
 // walk interleaves the columns (ticks, marks) with the merged rows.
-func (s *step) walk(ticks []pipeline.Tick, marks []pipeline.Mark) {
-	clear(s.heads)
-	ti, mi := 0, 0
-	for {
-		in := 0
-		if s.merge != nil {
-			in = nextRow(s.merged, s.heads)
-		} else if s.heads[0] >= len(s.merged[0].rows) {
-			in = -1
-		}
-		if in < 0 {
-			break
-		}
+func (s *step) walk(ticks []pipeline.Tick) {
+	for in := s.next(); in >= 0; in = s.next() {
 		r := &s.merged[in].rows[s.heads[in]]
 		s.heads[in]++
-		ti, mi = s.advance(ticks, marks, ti, mi, r.At)
+		s.advance(ticks, r.At)
 		if r.Phase == pipeline.Before { // own timers due before the one that made this row
 			s.elapsed(r.Pos, pipeline.Stamp{Elapsed: r.Deadline - 1, Wall: s.stamp.Wall, Trusted: s.stamp.Trusted})
 		}
 		s.out.At = r.At
 		s.out.Counters.In++
+		s.nth.count(r)
 		s.process(in, r)
+		s.spill()
 	}
-	end := pipeline.At{Pos: ^pipeline.Position(0), Phase: pipeline.After}
-	s.advance(ticks, marks, ti, mi, end)
+}
+
+// next is the input with the next row, -1 when there is none or another one may come before it.
+func (s *step) next() int {
+	if s.merge == nil {
+		if s.heads[0] < len(s.merged[0].rows) {
+			return 0
+		}
+		return -1
+	}
+	in := nextRow(s.merged, s.heads)
+	if in < 0 || !s.certain(in) {
+		return -1
+	}
+	return in
 }
 
 // advance applies every tick and mark that lies before a row at place `at`. A tick of position p is applied after the
 // `before` rows of p (elapsed timers are interleaved by deadline) and before everything else there; a mark after the rows
 // of its own place.
-func (s *step) advance(ticks []pipeline.Tick, marks []pipeline.Mark, ti, mi int, at pipeline.At) (int, int) {
+func (s *step) advance(ticks []pipeline.Tick, at pipeline.At) {
+	s.ti, s.mi = s.advanceFrom(ticks, s.marks, s.ti, s.mi, at)
+}
+
+func (s *step) advanceFrom(ticks []pipeline.Tick, marks []pipeline.Mark, ti, mi int, at pipeline.At) (int, int) {
 	for {
 		tickDue := ti < len(ticks) && (ticks[ti].Pos < at.Pos || ticks[ti].Pos == at.Pos && at.Phase > pipeline.Before)
 		markDue := mi < len(marks) && (marks[mi].Pos < at.Pos || marks[mi].Pos == at.Pos && marks[mi].Phase < at.Phase)
@@ -144,11 +197,11 @@ func (s *step) advance(ticks []pipeline.Tick, marks []pipeline.Mark, ti, mi int,
 		}
 		switch {
 		case tickDue:
-			s.tick(ticks[ti])
 			ti++
+			s.tick(ticks[ti-1])
 		case markDue:
-			s.mark(marks[mi])
 			mi++
+			s.mark(marks[mi-1])
 		default:
 			return ti, mi
 		}
@@ -177,7 +230,9 @@ func (s *step) elapsed(pos pipeline.Position, now pipeline.Stamp) {
 	if s.tied {
 		s.out.CauseTimers()
 	}
+	s.out.InTimer(true)
 	s.op.Elapsed(now, s.out)
+	s.out.InTimer(false)
 }
 
 func (s *step) mark(m pipeline.Mark) {
@@ -189,5 +244,7 @@ func (s *step) mark(m pipeline.Mark) {
 	if s.tied {
 		s.out.CauseTimers()
 	}
+	s.out.InTimer(true)
 	s.op.Watermark(m.Watermark, s.out)
+	s.out.InTimer(false)
 }

@@ -31,6 +31,8 @@ type tapEdge struct {
 	name    string // of a source, STEP, or STEP.PORT
 	source  bool
 	task    *task
+	step    *step                 // that makes it, alone; nil: a source or a region
+	unit    int                   // the step's, in the task
 	rows    func() []pipeline.Row // of the present batch; the task's goroutine asks
 	columns []codec.Column
 }
@@ -159,13 +161,16 @@ func (t *task) watched(change func([]watch) []watch) {
 	t.watches.Store(&list)
 }
 
-// show offers the rows of the batch to those who watch. It never waits.
-func (t *task) show() {
+// show offers the rows that some edges hold of the batch to those who watch. It never waits.
+func (t *task) show(which func(*tapEdge) bool) {
 	list := t.watches.Load()
 	if list == nil {
 		return
 	}
 	for _, w := range *list {
+		if !which(w.edge) {
+			continue
+		}
 		rows := w.edge.rows()
 		for i := range rows {
 			if !w.tap.offer(w.edge, &rows[i]) {
@@ -204,7 +209,7 @@ func (a *assembly) watchable() {
 	for i, step := range a.graph.Steps {
 		at := a.steps[i]
 		for port := range step.Ports {
-			e := &tapEdge{name: step.UID, task: a.p.tasks[at.task], rows: func() []pipeline.Row { return at.port(port).rows }}
+			e := &tapEdge{name: step.UID, task: a.p.tasks[at.task], step: at.step, unit: at.unit, rows: func() []pipeline.Row { return at.port(port).rows }}
 			if at.group != nil { // in a region the instances' rows are merged only for who reads them
 				view := &gathered{group: at.group, port: port}
 				e.rows = func() []pipeline.Row { view.gather(regionFault{}); return view.edge.rows }

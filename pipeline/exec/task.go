@@ -33,6 +33,7 @@ type task struct {
 	pending []pipeline.DeadRow
 	order   map[string]int
 	deliver func(pipeline.TaskSnapshot)
+	flow    flow
 	timers  atomic.Pointer[deadlines]
 	counts  atomic.Pointer[Ledger]
 	done    atomic.Uint64 // position handled
@@ -201,25 +202,23 @@ func (t *task) batch(ctx context.Context, taken []envelope) error {
 		}
 		t.pending = append(t.pending, s.out.Dead...)
 	}
-	for _, u := range t.units {
+	t.beginFlow(ctx, in)
+	for i, u := range t.units {
 		if err := u.run(in.Ticks); err != nil {
 			return err
 		}
+		t.settled(i)
 		t.pending = u.refused(t.pending)
 	}
-	t.show()
+	t.show(func(*tapEdge) bool { return true })
 	if t.fault.earlyGiven {
 		t.release()
 	}
-	for _, s := range t.sinks {
-		dead, err := s.run(ctx)
-		if err != nil {
-			return err
-		}
-		t.pending = append(t.pending, dead...)
+	if err := t.hand(ctx); err != nil {
+		return err
 	}
 	if t.dead != nil {
-		if err := t.buryAll(ctx); err != nil {
+		if err := t.bury(ctx, len(t.pending)); err != nil {
 			return err
 		}
 	}
@@ -235,14 +234,33 @@ func (t *task) publish() {
 	t.counts.Store(t.ledger())
 }
 
-func (t *task) buryAll(ctx context.Context) error {
-	if len(t.pending) == 0 {
-		return nil
+// hand has the sinks hand over what there is.
+func (t *task) hand(ctx context.Context) error {
+	for _, s := range t.sinks {
+		dead, err := s.run(ctx)
+		if err != nil {
+			return err
+		}
+		t.pending = append(t.pending, dead...)
 	}
+	return nil
+}
+
+// bury numbers the first n dead letters of those that wait, a part at a time.
+func (t *task) bury(ctx context.Context, n int) error {
 	orderDead(t.pending, t.order)
-	for i := range t.pending {
-		t.dead.add(t.pending[i].Pos, pipeline.NoTime, encodeDead(&t.pending[i]))
+	held := 0
+	for i := range t.pending[:n] {
+		b := encodeDead(&t.pending[i])
+		t.dead.add(t.pending[i].Pos, pipeline.NoTime, b)
+		if held += len(b); held >= handBytes || len(t.dead.results) >= handRows {
+			held = 0
+			if err := t.dead.flush(ctx); err != nil {
+				return err
+			}
+		}
 	}
+	t.pending = slices.Delete(t.pending, 0, n)
 	return t.dead.flush(ctx)
 }
 

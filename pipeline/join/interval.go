@@ -175,6 +175,7 @@ func (j *Interval) Watermark(w int64, out *pipeline.Out) {
 				p := pair{}
 				p.sides[side] = j.store.values(g, side, n, out)
 				j.emitter.emit(0, due-1, p, out)
+				out.Yield()
 			}
 			j.store.cut(g, side, 0, n)
 		}
@@ -192,9 +193,9 @@ func (j *Interval) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
 				continue
 			}
 			if !e.g.rows[e.side][i].matched && j.c.Type.keeps(e.side) {
+				out.SetTimer(at, 0, e.g.key) // before slots are taken
 				p := pair{}
 				p.sides[e.side] = j.store.values(e.g, e.side, i, out)
-				out.SetTimer(at, 0, e.g.key)
 				j.emitter.emit(0, j.deadline(e.side, e.row.time)-1, p, out)
 			}
 			j.store.cut(e.g, e.side, i, i+1)

@@ -246,6 +246,9 @@ func (j *Windowed) fire(g *group, out *pipeline.Out) {
 	j.settle(g)
 }
 
+// fewPairs come out in one go: less than a step may hold (pipeline.BoundDefault).
+const fewPairs = 1024
+
 // emit puts out what the rows [from, to) of both inputs make.
 func (j *Windowed) emit(g *group, from, to [2]int, p pair, out *pipeline.Out) {
 	for side := range g.rows {
@@ -255,6 +258,7 @@ func (j *Windowed) emit(g *group, from, to [2]int, p pair, out *pipeline.Out) {
 		for i := from[side]; i < to[side]; i++ {
 			p.sides[side] = j.store.values(g, side, i, out)
 			j.emitter.emit(0, p.end-1, p, out)
+			out.Yield()
 		}
 		p.sides[side] = nil
 	}
@@ -265,12 +269,22 @@ func (j *Windowed) emit(g *group, from, to [2]int, p pair, out *pipeline.Out) {
 	for i := from[Right]; i < to[Right]; i++ {
 		j.rows = append(j.rows, j.store.values(g, Right, i, out))
 	}
+	many := len(j.rows)*(to[Left]-from[Left]) > fewPairs // they do not wait for the last
+	if many {
+		out.Keep()
+	}
 	for i := from[Left]; i < to[Left]; i++ {
 		p.sides[Left] = j.store.values(g, Left, i, out)
 		for _, right := range j.rows {
 			p.sides[Right] = right
 			j.emitter.emit(0, p.end-1, p, out)
 		}
+		if many {
+			out.Yield()
+		}
+	}
+	if many {
+		out.Kept()
 	}
 	clear(j.rows)
 }

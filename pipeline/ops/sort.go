@@ -109,12 +109,12 @@ func (s *Sort) Watermark(w int64, out *pipeline.Out) {
 		if !ok {
 			panic("BUG: a row is in order that the table does not hold")
 		}
+		out.SetDeadline(h.deadline()) // before slots are taken
 		slots, err := out.ParseSlots(val)
 		if err != nil {
 			panic("BUG: a held row is not readable: " + err.Error())
 		}
 		s.rows.Delete(s.key)
-		out.SetDeadline(h.deadline())
 		out.Emit(0, h.time, slots)
 	}
 }

@@ -207,7 +207,7 @@ func (c *compiler) cast(b *built, in *edge) bool {
 func (c *compiler) split(b *built, in *edge) bool {
 	s := b.spec.Split
 	b.narrow = true
-	if s.Parts > 0 {
+	if s.Share {
 		return c.share(b, in)
 	}
 	var conditions []*expr.Program
@@ -235,8 +235,8 @@ func (c *compiler) split(b *built, in *edge) bool {
 func (c *compiler) share(b *built, in *edge) bool {
 	s := b.spec.Split
 	keys, ok := c.fieldKeys("on", s.On, in.scope)
-	if !ok || len(keys) == 0 {
-		return false
+	if !ok || len(keys) == 0 || s.Parts == 0 {
+		return false // said where the setting was read
 	}
 	config := ops.ShareConfig{Key: slotsOf(keys), Parts: s.Parts}
 	b.validate = config.Validate

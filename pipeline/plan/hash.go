@@ -8,10 +8,11 @@ import (
 
 // hash is over what a pipeline means: names, kinds, parameters, schemas, the order of the steps. How the config is laid out,
 // where sinks send to and when they commit does not show in it: results and state are the same.
-func hash(g *Graph) [32]byte { return sha256.Sum256([]byte(Canonical(g))) }
+func hash(g *Graph) [32]byte { return sha256.Sum256([]byte(Meaning(g))) }
 
-// Canonical writes the meaning as text; the first line is its version.
-func Canonical(g *Graph) string {
+// Meaning is what the plan hash is over, as text: what results and state depend on; its first line is its version. Two plans of one meaning have
+// one hash.
+func Meaning(g *Graph) string {
 	var b strings.Builder
 	b.WriteString("weir plan 1\n")
 	for _, s := range g.Sources {

@@ -66,7 +66,7 @@ type JoinWindowSpec struct {
 func (c *compiler) join(b *built, inputs []*edge) bool {
 	s := b.spec.Join
 	mode := s.mode()
-	if mode == "" || len(inputs) != 2 {
+	if mode == "" || len(inputs) != 2 || b.spec.From[0].Value == b.spec.From[1].Value {
 		return false // said
 	}
 	typ, err := join.ParseType(orElse(s.Type.Value, "inner"))

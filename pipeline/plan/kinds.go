@@ -37,7 +37,7 @@ func (c *compiler) ports(s *StepSpec) []string {
 	switch {
 	case kind == KindWindow || kind == KindSort || kind == KindCounter || kind == KindJoin && !s.Join.Latest:
 		return []string{"", portLate}
-	case kind == KindSplit && s.Split.Parts > 0:
+	case kind == KindSplit && s.Split.Share:
 		return []string{PortIn, PortRest}
 	case kind == KindSplit:
 		var names []string

@@ -33,6 +33,10 @@ func (c *compiler) find(b *built, in *edge) bool {
 		c.tableProblem(s, err)
 		return false
 	}
+	if len(t.Columns) == 0 { // JSON: the columns are the members of the objects
+		c.problems.Add(s.File.Pos, "", "the columns of a JSON file are the members of its objects: it holds one row at least", "lookup: %s holds %s", s.File, emptiness(t))
+		return false
+	}
 	missing, err := join.ParseMissing(orElse(s.Missing.Value, "null"))
 	if err != nil {
 		return false // said where the setting was read
@@ -68,6 +72,13 @@ func (c *compiler) find(b *built, in *edge) bool {
 		return fmt.Sprintf("sha256 %x on %s columns %q missing %d", t.SHA256, lookupOnText(s.On), names, missing)
 	}
 	return true
+}
+
+func emptiness(t *join.Table) string {
+	if t.Rows == 0 {
+		return "no rows"
+	}
+	return "no columns"
 }
 
 // tableProblem notes what is wrong with the file, at its place in the file.

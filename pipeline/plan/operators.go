@@ -146,7 +146,8 @@ type CastField struct {
 type SplitSpec struct {
 	Pos   Pos
 	Ports []ColumnSpec // name and condition
-	Parts int          // of ops.ShareParts; 0: by conditions
+	Share bool         // by the key, not by conditions
+	Parts int          // of ops.ShareParts
 	On    []Text
 }
 

@@ -33,6 +33,15 @@ func (c *compiler) changed(b *built, in *edge) bool {
 	return true
 }
 
+// adds completes a step that adds columns to the rows of its input, computed from a value and what is kept of their key; make makes its operator. Its
+// outputs behind the first are given.
+func (b *built) adds(e *extended, in *edge, keys []key, value *expr.Program, validate func() error, make func(ops.Carry) pipeline.Operator, others ...edge) {
+	b.programs, b.validate = []*expr.Program{value}, validate
+	b.out = append([]edge{{scope: e, timed: in.timed}}, others...)
+	b.carriesKey(e, keys)
+	b.new = func() pipeline.Operator { return make(e.mapping) } // which is whole only when all steps are compiled
+}
+
 func (c *compiler) lag(b *built, in *edge) bool {
 	l := b.spec.Lag
 	k, keys, text, ok := c.perKey(b, in)
@@ -45,14 +54,11 @@ func (c *compiler) lag(b *built, in *edge) bool {
 	if config.Slot, ok = c.extend(e, l.As, l.Pos, value.Kind()); !ok {
 		return false
 	}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{{scope: e, timed: in.timed}}
-	b.carriesKey(e, keys)
-	b.new = func() pipeline.Operator {
+	b.adds(e, in, keys, value, config.Validate, func(carry ops.Carry) pipeline.Operator {
 		config := config
-		config.Carry = e.mapping
+		config.Carry = carry
 		return ops.NewLag(config)
-	}
+	})
 	b.params = func() string { return fmt.Sprintf("%s value %s n %d as %q", text, value, l.N, l.As) }
 	return true
 }
@@ -69,14 +75,11 @@ func (c *compiler) delta(b *built, in *edge) bool {
 	if config.Slot, ok = c.extend(e, d.As, d.Pos, value.Kind()); !ok {
 		return false
 	}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{{scope: e, timed: in.timed}}
-	b.carriesKey(e, keys)
-	b.new = func() pipeline.Operator {
+	b.adds(e, in, keys, value, config.Validate, func(carry ops.Carry) pipeline.Operator {
 		config := config
-		config.Carry = e.mapping
+		config.Carry = carry
 		return ops.NewDelta(config)
-	}
+	})
 	b.params = func() string { return fmt.Sprintf("%s value %s as %q", text, value, d.As) }
 	return true
 }
@@ -111,14 +114,11 @@ func (c *compiler) counter(b *built, in *edge) bool {
 			return false
 		}
 	}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{{scope: e, timed: in.timed}, *in}
-	b.carriesKey(e, keys)
-	b.new = func() pipeline.Operator {
+	b.adds(e, in, keys, value, config.Validate, func(carry ops.Carry) pipeline.Operator {
 		config := config
-		config.Carry = e.mapping
+		config.Carry = carry
 		return ops.NewCounter(config)
-	}
+	}, *in)
 	b.params = func() string {
 		return fmt.Sprintf("%s value %s wrap %d step %d unknown %v event %v rate %d as %q %q",
 			text, value, s.WrapLast, step, s.ResetUnknown, in.timed, s.RateNs, s.As, s.RateAs)
@@ -150,14 +150,11 @@ func (c *compiler) zscore(b *built, in *edge) bool {
 			return false
 		}
 	}
-	b.programs, b.validate = []*expr.Program{value}, config.Validate
-	b.out = []edge{{scope: e, timed: in.timed}}
-	b.carriesKey(e, keys)
-	b.new = func() pipeline.Operator {
+	b.adds(e, in, keys, value, config.Validate, func(carry ops.Carry) pipeline.Operator {
 		config := config
-		config.Carry = e.mapping
+		config.Carry = carry
 		return ops.NewZScore(config)
-	}
+	})
 	b.params = func() string { return fmt.Sprintf("%s value %s n %d limit %v", text, value, z.N, z.Limit) }
 	return true
 }

@@ -7,6 +7,7 @@ import "github.com/weirstream/weir/pipeline"
 type timeColumn struct {
 	pipeline.Operator
 	slot int
+	from int // rows that are complete
 }
 
 // withTime adds the column; slot -1 leaves the operator as it is.
@@ -24,16 +25,26 @@ func (t *timeColumn) Process(input int, r *pipeline.Row, out *pipeline.Out) {
 }
 
 func (t *timeColumn) Watermark(w int64, out *pipeline.Out) {
-	before := len(out.Ports[0])
+	t.Resume(out)
+	out.Completing(t)
 	t.Operator.Watermark(w, out)
-	t.fill(out, before)
+	out.Completing(nil)
+	t.Complete(out)
 }
 
 func (t *timeColumn) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
-	before := len(out.Ports[0])
+	t.Resume(out)
+	out.Completing(t)
 	t.Operator.Elapsed(now, out)
-	t.fill(out, before)
+	out.Completing(nil)
+	t.Complete(out)
 }
+
+// Complete implements pipeline.Completer.
+func (t *timeColumn) Complete(out *pipeline.Out) { t.fill(out, t.from) }
+
+// Resume implements pipeline.Completer.
+func (t *timeColumn) Resume(out *pipeline.Out) { t.from = len(out.Ports[0]) }
 
 // fill completes the rows just made; nobody has seen them yet.
 func (t *timeColumn) fill(out *pipeline.Out, from int) {

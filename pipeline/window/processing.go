@@ -19,6 +19,11 @@ type Processing struct {
 	watermark int64 // that inner knows
 	deadline  int64 // elapsed ns of what was last made or taken in phase Before
 	ports     int
+	// While timers fire: the stamp, the deadline before them, and how much of what out holds has its place.
+	now    pipeline.Stamp
+	base   int64
+	before [2]int
+	dead   int
 }
 
 // NewProcessing wraps a window that has a watermark. ports is how many outputs it has.
@@ -105,32 +110,41 @@ func (p *Processing) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
 		return
 	}
 	p.watermark = w
-	before, dead := p.lengths(out)
+	p.now, p.base = now, p.deadline
+	p.Resume(out)
+	out.Completing(p)
 	p.inner.Watermark(w, out)
-	for port, from := range before {
-		for i := from; i < len(out.Ports[port]); i++ {
-			p.place(&out.Ports[port][i].At, now)
-		}
-	}
-	for i := dead; i < len(out.Dead); i++ {
-		p.place(&out.Dead[i].At, now)
-		out.Dead[i].Row.At = out.Dead[i].At
-	}
+	out.Completing(nil)
+	p.Complete(out)
 	p.save()
 }
 
-func (p *Processing) lengths(out *pipeline.Out) (rows [2]int, dead int) {
-	for i := range min(len(rows), len(out.Ports)) {
-		rows[i] = len(out.Ports[i])
+// Complete implements pipeline.Completer: what the window has emitted since Resume gets its place in elapsed time.
+func (p *Processing) Complete(out *pipeline.Out) {
+	for port, from := range p.before {
+		for i := from; port < len(out.Ports) && i < len(out.Ports[port]); i++ {
+			p.place(&out.Ports[port][i].At, p.now)
+		}
 	}
-	return rows, len(out.Dead)
+	for i := p.dead; i < len(out.Dead); i++ {
+		p.place(&out.Dead[i].At, p.now)
+		out.Dead[i].Row.At = out.Dead[i].At
+	}
+}
+
+// Resume implements pipeline.Completer.
+func (p *Processing) Resume(out *pipeline.Out) {
+	for i := range min(len(p.before), len(out.Ports)) {
+		p.before[i] = len(out.Ports[i])
+	}
+	p.dead = len(out.Dead)
 }
 
 // place turns the deadline of what was just emitted from ms of processing time into elapsed time.
 func (p *Processing) place(at *pipeline.At, now pipeline.Stamp) {
 	ago := min(max(0, p.clock.time-at.Deadline*1e6), now.Elapsed)
-	p.deadline = max(p.deadline, now.Elapsed-ago)
-	at.Deadline = p.deadline
+	at.Deadline = max(p.base, now.Elapsed-ago)
+	p.deadline = max(p.deadline, at.Deadline)
 }
 
 // Watermark implements pipeline.Operator: event time plays no part but at its end.

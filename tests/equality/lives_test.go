@@ -125,6 +125,7 @@ type life struct {
 	large   bool                                  // the backend is pebble
 	tables  func(string, state.Spec) *state.Table // instead of those of the backend, when it is pebble; nil: those
 	n       int                                   // instances of keyed regions
+	held    int                                   // rows that a step holds before it hands on; 0: as in the field
 }
 
 func drawLives(t *rapid.T, entries int) (all []life) {
@@ -143,6 +144,7 @@ func drawLife(t *rapid.T, upTo int) life {
 		back: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "back"), patient: rapid.Bool().Draw(t, "waits for checkpoints"),
 		large: rapid.Bool().Draw(t, "large tables"),
 		n:     rapid.SampledFrom([]int{1, 2, 3, 5, 8}).Draw(t, "instances"),
+		held:  rapid.SampledFrom([]int{0, 1, 1, 2, 5, 30}).Draw(t, "rows held"),
 	}
 }
 
@@ -176,7 +178,7 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 		}
 		g := graph()
 		g.Parallelism = l.n
-		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: l.makeTables(t)}
+		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Bound: bound(l.held), Tables: l.makeTables(t)}
 		for _, s := range all {
 			s.seq = 0
 		}
@@ -226,3 +228,6 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 	}
 	return ""
 }
+
+// bound has a step hand on what it made when it is so many rows; 0: as in the field.
+func bound(rows int) pipeline.Bound { return pipeline.Bound{Rows: rows, Bytes: 1 << 20} }

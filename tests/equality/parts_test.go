@@ -2,6 +2,7 @@ package equality
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -74,4 +75,76 @@ func TestPartsGiveTheResultsOfTheWhole(t *testing.T) {
 		}
 	})
 	t.Logf("%d pipelines fell into several parts", several)
+}
+
+// refusedAt are the positions of the messages that a run's sources refuse, and what is wrong with its sources' counts.
+func refusedAt(t *rapid.T, g *plan.Graph, entries []pipeline.Entry) (at []int, wrong string) {
+	all := streams{}
+	p, err := exec.New(exec.Options{
+		Graph: g, Generation: 1, Sink: all.sink, Deliver: func(pipeline.TaskSnapshot) {},
+		Read: func(pipeline.Position) (pipeline.BlockReader, error) {
+			return &blocks{entries: entries, size: 64, end: io.EOF}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Ledger().Sources {
+		if s.Received+s.Split != s.Rows+s.Tombstones+s.Dead {
+			wrong = fmt.Sprintf("source %s is not balanced: %+v", s.Name, s)
+		}
+	}
+	if dead := all[exec.DeadSink]; dead != nil {
+		for _, letter := range dead.want {
+			var seq, pos int
+			var chain string
+			if _, err := fmt.Sscanf(letter, "%d chain %s position %d", &seq, &chain, &pos); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(letter, `"step":"$source/`) {
+				at = append(at, pos)
+			}
+		}
+	}
+	slices.Sort(at)
+	return slices.Compact(at), wrong
+}
+
+// TestAPartRefusesWhatItUses: a part decodes what its own steps and sinks use. What it refuses, the whole refuses; what the whole refuses, some part
+// does; and each part's counts are balanced.
+func TestAPartRefusesWhatItUses(t *testing.T) {
+	differed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		parts := partsOf(t, d.text)
+		whole, wrong := refusedAt(t, compile(t, d.text), d.entries)
+		if wrong != "" {
+			t.Fatalf("%s\n%s", wrong, d.text)
+		}
+		var some []int
+		for _, g := range parts {
+			at, wrong := refusedAt(t, g, d.entries)
+			if wrong != "" {
+				t.Fatalf("%s\n%s", wrong, d.text)
+			}
+			for _, pos := range at {
+				if !slices.Contains(whole, pos) {
+					t.Fatalf("a part refuses the message at %d, the whole does not\n%s", pos, d.text)
+				}
+			}
+			if len(at) < len(whole) {
+				differed++
+			}
+			some = append(some, at...)
+		}
+		for _, pos := range whole {
+			if !slices.Contains(some, pos) {
+				t.Fatalf("the whole refuses the message at %d, no part does\n%s", pos, d.text)
+			}
+		}
+	})
+	t.Logf("%d parts took messages that the whole refuses", differed)
 }

@@ -29,7 +29,7 @@ import (
 // guarded starts a server that lets in only who it knows, with a stream; as is how the test itself gets in.
 func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c Config, dir string) {
 	t.Helper()
-	path, err := tool()
+	path, err := rig.Tool("nats-server")
 	if err != nil {
 		t.Skipf("NOT TESTED against nats-server: %v", err)
 	}
