@@ -28,6 +28,8 @@ type Options struct {
 	NoBoards bool // an equal incarnation of another board cannot be told apart
 	// OneStream: the far end takes a single stream.
 	OneStream bool
+	// AtLeastOnce: what the endpoint promises is that, and Held has what a consumer that deduplicates by sequence has.
+	AtLeastOnce bool
 }
 
 // Stream is the name that the suite uses.
@@ -144,8 +146,8 @@ var one = uplink.Incarnation{Major: 1}
 func (s *suite) empty() {
 	e := s.far.Connect(s, "a")
 	defer e.Close()
-	if e.Guarantee() != uplink.ExactlyOnce {
-		s.Fatalf("guarantee is %s", e.Guarantee())
+	if want := map[bool]uplink.Guarantee{true: uplink.AtLeastOnce, false: uplink.ExactlyOnce}[s.o.AtLeastOnce]; e.Guarantee() != want {
+		s.Fatalf("guarantee is %s, want %s", e.Guarantee(), want)
 	}
 	s.open(e, one, 1, 0)
 	s.open(e, one, 1, 0)
