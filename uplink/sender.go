@@ -75,6 +75,7 @@ type SenderOptions struct {
 type Sender struct {
 	o       SenderOptions
 	keyOnly bool
+	repeats bool     // KeyOnly or Repeatable: the endpoint keeps no progress
 	record  int      // largest payload
 	retries int      // failures in a row, over batches and Opens
 	told    []string // kinds of failures that were logged since something went through
@@ -95,7 +96,10 @@ func NewSender(o SenderOptions) (*Sender, error) {
 	}
 	s := &Sender{o: o, record: o.MaxRecordBytes, log: o.Logger.With("stream", o.Stream.String())}
 	if k, ok := o.Endpoint.(KeyOnly); ok {
-		s.keyOnly = k.KeyOnly()
+		s.keyOnly, s.repeats = k.KeyOnly(), k.KeyOnly()
+	}
+	if r, ok := o.Endpoint.(Repeatable); ok {
+		s.repeats = s.repeats || r.Repeatable()
 	}
 	if l, ok := o.Endpoint.(Limits); ok {
 		if n := l.MaxRecordBytes(); n > 0 && (s.record == 0 || n < s.record) {
@@ -157,7 +161,7 @@ func (s *Sender) tryOpen(ctx context.Context) (Progress, error) {
 	defer cancel()
 	s.metrics.Opened.Add(1)
 	prog, err := s.o.Endpoint.Open(ctx, s.o.Stream, s.o.Incarnation, s.o.Generation)
-	if err != nil || s.keyOnly {
+	if err != nil || s.repeats {
 		return prog, err
 	}
 	if s.o.Incarnation.Less(prog.Incarnation) || prog.Generation > s.o.Generation {
@@ -169,7 +173,7 @@ func (s *Sender) tryOpen(ctx context.Context) (Progress, error) {
 // seek puts the queue where upstream ends. What upstream lost although it had confirmed it is sent as a gap: the stream
 // goes on, and the loss is counted.
 func (s *Sender) seek(ctx context.Context, prog Progress) error {
-	if s.keyOnly {
+	if s.repeats {
 		s.o.Queue.Resume()
 		return nil
 	}
@@ -274,10 +278,10 @@ func (s *Sender) send(ctx context.Context, b *Batch) (decision, error) {
 			bytes += len(b.Results[i].Payload)
 		}
 	}
+	if s.repeats && data == 0 { // nothing that such an endpoint could be told
+		return decision{action: actionDone, upTo: b.Last}, nil
+	}
 	if s.keyOnly {
-		if data == 0 { // nothing that such an endpoint could be told
-			return decision{action: actionDone, upTo: b.Last}, nil
-		}
 		if err := s.o.Queue.Bind(ctx, b.First, b.Last); err != nil {
 			return decision{}, err
 		}

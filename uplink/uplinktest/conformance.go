@@ -1,10 +1,12 @@
 package uplinktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,6 +32,8 @@ type Options struct {
 	OneStream bool
 	// AtLeastOnce: what the endpoint promises is that, and Held has what a consumer that deduplicates by sequence has.
 	AtLeastOnce bool
+	// NoProgress: the far end keeps points, not runs. It knows neither holes, gaps, incarnations nor generations.
+	NoProgress bool
 }
 
 // Stream is the name that the suite uses.
@@ -85,6 +89,9 @@ func (s *suite) open(e uplink.Endpoint, inc uplink.Incarnation, generation, want
 	if err != nil {
 		s.Fatalf("open %s generation %d: %v", inc, generation, err)
 	}
+	if s.o.NoProgress {
+		return
+	}
 	if p.Seq != want {
 		s.Fatalf("open %s generation %d: run ends at %d, want %d", inc, generation, p.Seq, want)
 	}
@@ -136,8 +143,30 @@ func (s *suite) exact(upTo uint64, gap func(uint64) bool) {
 	for seq := uint64(1); seq <= upTo; seq++ {
 		want = append(want, row(seq))
 	}
-	if err := Exact(s.far.Held(s, Stream()), want, gap); err != nil {
+	held := s.far.Held(s, Stream())
+	if s.o.NoProgress && gap != nil {
+		held = withGaps(held, gap, upTo)
+	}
+	if err := Exact(held, want, gap); err != nil {
 		s.Fatal(err)
+	}
+}
+
+// withGaps puts in the gaps that a far end of points has not.
+func withGaps(held []Held, gap func(uint64) bool, upTo uint64) []Held {
+	for seq := uint64(1); seq <= upTo; seq++ {
+		if gap(seq) {
+			held = append(held, Held{Generation: 1, Seq: seq, Last: seq, Gap: true})
+		}
+	}
+	slices.SortStableFunc(held, func(a, b Held) int { return cmp.Compare(a.Seq, b.Seq) })
+	return held
+}
+
+// needsProgress skips what a far end of points cannot have.
+func (s *suite) needsProgress() {
+	if s.o.NoProgress {
+		s.Skip("this sink keeps points, not runs")
 	}
 }
 
@@ -180,6 +209,7 @@ func (s *suite) dedup() {
 }
 
 func (s *suite) hole() {
+	s.needsProgress()
 	e := s.far.Connect(s, "a")
 	defer e.Close()
 	s.open(e, one, 1, 0)
@@ -230,6 +260,7 @@ func (s *suite) restart() {
 }
 
 func (s *suite) incarnations() {
+	s.needsProgress()
 	old, e := s.far.Connect(s, "a"), s.far.Connect(s, "b")
 	defer old.Close()
 	defer e.Close()
@@ -256,6 +287,7 @@ func (s *suite) incarnations() {
 }
 
 func (s *suite) generation() {
+	s.needsProgress()
 	e := s.far.Connect(s, "a")
 	defer e.Close()
 	s.open(e, one, 1, 0)
@@ -286,7 +318,7 @@ func (s *suite) generation() {
 }
 
 func (s *suite) boards() {
-	if s.o.NoBoards {
+	if s.o.NoBoards || s.o.NoProgress {
 		s.Skip("this sink knows no boards")
 	}
 	a, b := s.far.Connect(s, "a"), s.far.Connect(s, "b")
