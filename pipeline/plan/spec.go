@@ -190,6 +190,8 @@ type SinkSpec struct {
 	File     *FileTarget
 	Objects  *ObjectsTarget
 	NATS     *NATSTarget
+	MQTT     *MQTTTarget
+	Influx   *InfluxTarget
 	Flawed   bool // as in StepSpec
 }
 

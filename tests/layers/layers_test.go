@@ -45,7 +45,7 @@ var importers = map[string][]string{
 	"github.com/minio/minio-go":           {"uplink/objectsink"},
 	"github.com/nats-io/nats.go":          {"uplink/nats"},
 	"github.com/jackc/pgx":                {"uplink/postgres", "tests"},
-	"github.com/eclipse/paho.mqtt.golang": {"pipeline/mqtt", "uplink/mqttsink", "tests"},
+	"github.com/eclipse/paho.mqtt.golang": {"pipeline/mqtt", "tests"},
 }
 
 func TestImportRules(t *testing.T) {

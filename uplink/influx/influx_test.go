@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -262,7 +264,9 @@ func TestRefusedLineIsAlone(t *testing.T) {
 		}
 		bad := func(seq uint64) bool { return seq == 5 || seq == 23 }
 		held := n.Held(t, uplinktest.Stream())
-		for seq, reason := range q.Gaps() {
+		gaps := q.Gaps()
+		for _, seq := range slices.Sorted(maps.Keys(gaps)) {
+			reason := gaps[seq]
 			if !strings.Contains(reason, "conflict") {
 				t.Errorf("sequence %d: %s", seq, reason)
 			}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 
+	"github.com/weirstream/weir/pipeline/topic"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/jsonrow"
 )
@@ -20,42 +20,11 @@ type template struct {
 const topicBytesMax = 65535
 
 func parseTopic(text string) (*template, error) {
-	t, rest := &template{}, text
-	for {
-		before, behind, found := strings.Cut(rest, "{")
-		if strings.ContainsAny(before, "+#}\x00") {
-			return nil, fmt.Errorf("mqtt sink topic is %q: + # and } have no place in it", text)
-		}
-		t.texts = append(t.texts, before)
-		if !found {
-			break
-		}
-		name, after, closed := strings.Cut(behind, "}")
-		if !closed || name == "" {
-			return nil, fmt.Errorf("mqtt sink topic is %q: { without a name and }", text)
-		}
-		t.columns = append(t.columns, name)
-		rest = after
-	}
-	if text == "" || text[0] == '$' {
-		return nil, fmt.Errorf("mqtt sink topic is %q, want a topic that does not begin with $", text)
-	}
-	return t, nil
-}
-
-// Columns are the columns of the rows that a topic names; those that begin with $ are not among them.
-func Columns(topic string) ([]string, error) {
-	t, err := parseTopic(topic)
+	p, err := topic.ParseTemplate(text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mqtt sink: %w", err)
 	}
-	var names []string
-	for _, name := range t.columns {
-		if _, ok := streamPart(uplink.Stream{}, name); !ok {
-			names = append(names, name)
-		}
-	}
-	return names, nil
+	return &template{p.Texts, p.Columns}, nil
 }
 
 // streamPart gives what a name that begins with $ stands for.
