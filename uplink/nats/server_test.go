@@ -180,7 +180,7 @@ func (n *server) Held(t testing.TB, s uplink.Stream) (held []uplinktest.Held) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := uplinktest.Held{Generation: st.generation, Seq: st.seq, Last: st.seq, Payload: string(bytes.Clone(answer.Message.Data))}
+		one := uplinktest.Held{Generation: st.Generation, Seq: st.Seq, Last: st.Seq, Payload: string(bytes.Clone(answer.Message.Data))}
 		switch h.Get(headerKind) {
 		case kindOpen:
 			continue
