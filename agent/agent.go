@@ -114,6 +114,9 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	for _, b := range a.config.Brokers {
+		if !a.config.Subscribes(b) {
+			continue // a sink publishes to it, by a session of its own
+		}
 		s, err := a.newSession(b)
 		if err != nil {
 			return err

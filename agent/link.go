@@ -119,6 +119,12 @@ func senderConfig(s *plan.SinkSpec, c *uplink.Config) (err error) {
 	if n := s.NATS; n != nil {
 		batchLimits(c, n.BatchRecords, n.BatchBytes, n.TimeoutNs)
 	}
+	if m := s.MQTT; m != nil {
+		batchLimits(c, m.BatchRecords, m.BatchBytes, m.TimeoutNs)
+	}
+	if t := s.Influx; t != nil {
+		batchLimits(c, t.BatchRecords, t.BatchBytes, t.TimeoutNs)
+	}
 	if p := s.Postgres; p != nil {
 		batchLimits(c, p.BatchRecords, p.BatchBytes, p.TimeoutNs)
 	}
@@ -167,6 +173,10 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 		return objectsink.New(a.objectsConfig(s.Spec.Objects))
 	case s.Spec.NATS != nil:
 		return a.natsEndpoint(s.Spec.NATS)
+	case s.Spec.MQTT != nil:
+		return a.mqttEndpoint(s.Spec.MQTT)
+	case s.Spec.Influx != nil:
+		return a.influxEndpoint(s)
 	}
 	return nil, fmt.Errorf("BUG: sink %s has no target", s.UID)
 }

@@ -17,22 +17,11 @@ type session struct {
 
 // newSession makes the session of a broker with all sources that read from it. Its dedup table is rebuilt from the journal.
 func (a *Agent) newSession(b *config.Broker) (*session, error) {
-	c := mqtt.DefaultConfig()
-	c.Name, c.URL, c.ClientID = b.Name.Value, b.URL.Value, b.ClientID.Value
+	c := brokerSettings(b)
 	if c.ClientID == "" {
 		c.ClientID = "weir-" + a.gateway()
 	}
 	c.AllowPlaintext = a.config.Security.AllowPlaintext
-	c.Username, c.PasswordFile = b.Username, b.PasswordFile
-	if b.TLS != nil {
-		c.CAFile, c.CertFile, c.KeyFile, c.ServerName = b.TLS.CA, b.TLS.Cert, b.TLS.Key, b.TLS.ServerName
-	}
-	if b.Keepalive > 0 {
-		c.KeepAlive = b.Keepalive
-	}
-	if b.ConnectTimeout > 0 {
-		c.ConnectTimeout = b.ConnectTimeout
-	}
 	for _, s := range a.config.Sources {
 		if s.Broker.Value != b.Name.Value {
 			continue

@@ -107,10 +107,10 @@ func (s *Sender) send(ctx context.Context, b *Batch) (decision, error) {
 			bytes += len(b.Results[i].Payload)
 		}
 	}
+	if s.repeats && data == 0 { // nothing that such an endpoint could be told
+		return decision{action: actionDone, upTo: b.Last}, nil
+	}
 	if s.keyOnly {
-		if data == 0 { // nothing that such an endpoint could be told
-			return decision{action: actionDone, upTo: b.Last}, nil
-		}
 		if err := s.o.Queue.Bind(ctx, b.First, b.Last); err != nil {
 			return decision{}, err
 		}

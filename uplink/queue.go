@@ -31,6 +31,12 @@ type KeyOnly interface {
 	KeyOnly() bool
 }
 
+// Repeatable is implemented by endpoints that keep no progress and to which a repeat, however it is cut, is no second result: the sender
+// goes on behind what is confirmed here, and sends only data.
+type Repeatable interface {
+	Repeatable() bool
+}
+
 // Limits is implemented by endpoints that take no record above a size.
 type Limits interface {
 	// MaxRecordBytes is the largest payload of one result, 0 when there is no limit.

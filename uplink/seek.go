@@ -34,7 +34,7 @@ func (s *Sender) tryOpen(ctx context.Context) (Progress, error) {
 	defer cancel()
 	s.metrics.Opened.Add(1)
 	prog, err := s.o.Endpoint.Open(ctx, s.o.Stream, s.o.Incarnation, s.o.Generation)
-	if err != nil || s.keyOnly {
+	if err != nil || s.repeats {
 		return prog, err
 	}
 	if s.o.Incarnation.Less(prog.Incarnation) || prog.Generation > s.o.Generation {
@@ -46,7 +46,7 @@ func (s *Sender) tryOpen(ctx context.Context) (Progress, error) {
 // seek puts the queue where upstream ends. What upstream lost although it had confirmed it is sent as a gap: the stream
 // goes on, and the loss is counted.
 func (s *Sender) seek(ctx context.Context, prog Progress) error {
-	if s.keyOnly {
+	if s.repeats {
 		s.o.Queue.Resume()
 		return nil
 	}

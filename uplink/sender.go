@@ -73,8 +73,9 @@ type SenderOptions struct {
 type Sender struct {
 	o       SenderOptions
 	keyOnly bool
-	record  int // largest payload
-	retries int // failures in a row, over batches and Opens
+	repeats bool // KeyOnly or Repeatable: the endpoint keeps no progress
+	record  int  // largest payload
+	retries int  // failures in a row, over batches and Opens
 	pace    pace
 	told    []string // kinds of failures that were logged since something went through
 	log     *slog.Logger
@@ -94,7 +95,10 @@ func NewSender(o SenderOptions) (*Sender, error) {
 	}
 	s := &Sender{o: o, record: o.MaxRecordBytes, pace: newPace(o.MaxResults), log: o.Logger.With("stream", o.Stream.String())}
 	if k, ok := o.Endpoint.(KeyOnly); ok {
-		s.keyOnly = k.KeyOnly()
+		s.keyOnly, s.repeats = k.KeyOnly(), k.KeyOnly()
+	}
+	if r, ok := o.Endpoint.(Repeatable); ok {
+		s.repeats = s.repeats || r.Repeatable()
 	}
 	if l, ok := o.Endpoint.(Limits); ok {
 		if n := l.MaxRecordBytes(); n > 0 && (s.record == 0 || n < s.record) {

@@ -9,9 +9,9 @@ import (
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
-var sinksNotBuilt = []string{"postgresql", "mqtt", "object", "s3", "kafka", "influxdb", "jdbc", "websocket", "stdout", "print"}
+var sinksNotBuilt = []string{"postgresql", "object", "s3", "kafka", "influxdb", "jdbc", "websocket", "stdout", "print"}
 
-var sinksBuilt = []string{"http", "postgres", "file", "objects", "nats"}
+var sinksBuilt = []string{"http", "postgres", "file", "objects", "nats", "mqtt", "influx"}
 
 var sinkNames = strings.Join(sinksBuilt, ", ")
 
@@ -39,6 +39,8 @@ var sinkObject = &object[plan.SinkSpec]{what: "a sink", place: func(s *plan.Sink
 		set("file", optional[plan.FileTarget]{fileObject}, func(s *plan.SinkSpec) **plan.FileTarget { return &s.File }, "Appends JSON lines to a file."),
 		set("objects", optional[plan.ObjectsTarget]{objectsObject}, func(s *plan.SinkSpec) **plan.ObjectsTarget { return &s.Objects }, "Puts batches as objects into S3 or a directory."),
 		set("nats", optional[plan.NATSTarget]{natsObject}, func(s *plan.SinkSpec) **plan.NATSTarget { return &s.NATS }, "Appends to a stream of NATS JetStream."),
+		set("mqtt", optional[plan.MQTTTarget]{mqttSinkObject}, func(s *plan.SinkSpec) **plan.MQTTTarget { return &s.MQTT }, "Publishes to topics of an MQTT broker."),
+		set("influx", optional[plan.InfluxTarget]{influxObject}, func(s *plan.SinkSpec) **plan.InfluxTarget { return &s.Influx }, "Writes points to InfluxDB, or what takes its line protocol."),
 	},
 	check: func(r *reader, n *node, s *plan.SinkSpec) {
 		targets := 0

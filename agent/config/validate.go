@@ -114,9 +114,16 @@ func (c *Config) checkBrokers(problems *plan.Problems) {
 			return // said; it may have been meant
 		}
 	}
+	for _, p := range c.Pipelines {
+		for _, s := range p.Sinks {
+			if s.MQTT != nil {
+				used[s.MQTT.Broker.Value] = true
+			}
+		}
+	}
 	for _, b := range c.Brokers {
 		if !used[b.Name.Value] {
-			problems.Add(b.Name.Pos, "", "a source names its broker in mqtt.broker", "no source reads from broker %s", b.Name)
+			problems.Add(b.Name.Pos, "", "a source or sink names its broker in mqtt.broker", "no source reads from broker %s, and no sink publishes to it", b.Name)
 		}
 	}
 }
@@ -188,6 +195,12 @@ func (c *Config) checkSink(s *plan.SinkSpec, files map[string]plan.Text, problem
 	}
 	if s.NATS != nil {
 		c.checkNATS(s.NATS, problems)
+	}
+	if s.MQTT != nil {
+		c.checkMQTT(s, problems)
+	}
+	if s.Influx != nil {
+		c.checkURL(s.Influx.URL, "https://influx.example.com", "token_file", problems)
 	}
 }
 

@@ -283,7 +283,7 @@ func TestPasswordAndTLS(t *testing.T) {
 	b := newBroker(t, rig.BrokerConfig{Listener: l})
 	c := testConfig("mqtts://"+b.Addr(), 2)
 	c.CAFile, c.Username, c.PasswordFile = caFile, "gw", passwordFile
-	if p, err := password(&c); p != "secret" || err != nil {
+	if p, err := Password(&c); p != "secret" || err != nil {
 		t.Errorf("password %q, %v", p, err)
 	}
 	a := startAgent(t, newMemJournal(), c, faults{})

@@ -37,7 +37,7 @@ func (s *Session) connection(ctx context.Context) (end connectionEnd, err error)
 	var t *tap
 	lost := make(chan struct{})
 	options, err := s.options(sync.OnceFunc(func() { close(lost) }), func() (net.Conn, error) {
-		conn, err := dial(ctx, &s.config)
+		conn, err := Dial(ctx, &s.config)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (s *Session) connection(ctx context.Context) (end connectionEnd, err error)
 
 // options are those of R2. open makes the tap.
 func (s *Session) options(lost func(), open func() (net.Conn, error)) (*paho.ClientOptions, error) {
-	secret, err := password(&s.config)
+	secret, err := Password(&s.config)
 	if err != nil {
 		return nil, err
 	}

@@ -36,8 +36,8 @@ func transportOf(u *url.URL) (transport, error) {
 	return transport{}, fmt.Errorf("url %s: scheme must be mqtt, mqtts, ws or wss", u.Redacted())
 }
 
-// dial opens the byte stream to the broker. Certificates are read anew each time, so that renewed ones are taken.
-func dial(ctx context.Context, c *SessionConfig) (net.Conn, error) {
+// Dial opens the byte stream to the broker. Certificates are read anew each time, so that renewed ones are taken.
+func Dial(ctx context.Context, c *SessionConfig) (net.Conn, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		return nil, fmt.Errorf("parse url: %w", err)
@@ -103,8 +103,8 @@ func tlsConfig(c *SessionConfig, host string) (*tls.Config, error) {
 	return t, nil
 }
 
-// password reads the password file; "" when there is none.
-func password(c *SessionConfig) (string, error) {
+// Password reads the password file; "" when there is none.
+func Password(c *SessionConfig) (string, error) {
 	if c.PasswordFile == "" {
 		return "", nil
 	}

@@ -166,6 +166,10 @@ func (s *Sink) targetText() string {
 		return s.Spec.Objects.text()
 	case s.Spec.NATS != nil:
 		return s.Spec.NATS.text()
+	case s.Spec.MQTT != nil:
+		return s.Spec.MQTT.text()
+	case s.Spec.Influx != nil:
+		return s.Spec.Influx.text()
 	}
 	return "nowhere"
 }
@@ -174,11 +178,18 @@ func (s *Sink) promise() string {
 	switch {
 	case s.Commit == CommitAtLeastOnce:
 		return "at least once (checkpoint.mode at-least-once: results may repeat after a crash)"
+	case s.Spec.MQTT != nil && s.Spec.MQTT.QoS == 2:
+		return "exactly once while the broker keeps the session; else a consumer finds repeats by stream and sequence"
+	case s.Spec.MQTT != nil:
+		return "at least once (a consumer finds repeats by stream and sequence)"
 	case s.Guarantee() != "exactly-once":
 		return "at least once (protocol plain: the endpoint does not deduplicate by sequence)"
 	}
 	if !s.Deterministic { // RULES 14
 		return "exactly once from the newest checkpoint only: a step before it may give other results when an older one is restored"
+	}
+	if s.Spec.Influx != nil {
+		return "exactly once: a repeat is the same point; results of one series and time are one point"
 	}
 	return "exactly once"
 }

@@ -43,7 +43,7 @@ func (c *compiler) finish() *Graph {
 	}
 	for i, b := range c.sinks {
 		g.Sinks = append(g.Sinks, &Sink{
-			UID: b.spec.UID.Value, From: ref(*c.sinkInput[i]), Columns: b.columns, Whole: b.whole, Table: b.table, Commit: b.commit, Deterministic: b.sure, Spec: b.spec,
+			UID: b.spec.UID.Value, From: ref(*c.sinkInput[i]), Columns: b.columns, Whole: b.whole, Table: b.table, Points: b.points, Commit: b.commit, Deterministic: b.sure, Spec: b.spec,
 		})
 	}
 	g.Tasks = cut(g)

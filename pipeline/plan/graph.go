@@ -138,6 +138,7 @@ type Sink struct {
 	Columns []codec.Column
 	Whole   int           // slot of the whole document, -1: none
 	Table   []TableColumn // of a postgres target
+	Points  []PointColumn // of an influx target
 	// Commit is checkpoint, immediate or at-least-once (the pipeline's mode).
 	Commit string
 	// Deterministic: every step before gives the same at each replay. Else exactly once holds only from the newest

@@ -10,6 +10,7 @@ type builtSink struct {
 	columns []codec.Column
 	whole   int
 	table   []TableColumn // postgres
+	points  []PointColumn // influx
 	commit  string
 	sure    bool // every step before is deterministic
 }
@@ -38,6 +39,12 @@ func (c *compiler) sink(i int) {
 	}
 	if s.Postgres != nil {
 		b.table = c.tableColumns(s, cols, whole)
+	}
+	if s.MQTT != nil {
+		c.checkTopic(s, cols, whole)
+	}
+	if s.Influx != nil {
+		b.points = c.pointColumns(s, *t, in.timed, cols, whole)
 	}
 	blocker := c.nonDeterministic(*t)
 	b.sure = blocker == nil
@@ -73,7 +80,7 @@ func (c *compiler) nonDeterministic(t target) *StepSpec {
 
 // Guarantee is what the sink promises: exactly-once or at-least-once.
 func (s *Sink) Guarantee() string {
-	if s.Commit == CommitAtLeastOnce || s.Spec.HTTP != nil && s.Spec.HTTP.Protocol == "plain" {
+	if s.Commit == CommitAtLeastOnce || s.Spec.HTTP != nil && s.Spec.HTTP.Protocol == "plain" || s.Spec.MQTT != nil {
 		return "at-least-once"
 	}
 	return "exactly-once"

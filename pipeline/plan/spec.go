@@ -191,6 +191,8 @@ type SinkSpec struct {
 	File     *FileTarget
 	Objects  *ObjectsTarget
 	NATS     *NATSTarget
+	MQTT     *MQTTTarget
+	Influx   *InfluxTarget
 	Flawed   bool // as in StepSpec
 }
 

@@ -45,7 +45,7 @@ var importers = map[string][]string{
 	"github.com/minio/minio-go":           {"uplink/objectsink", "tests"},
 	"github.com/nats-io/nats.go":          {"uplink/nats", "tests"},
 	"github.com/jackc/pgx":                {"uplink/postgres", "tests"},
-	"github.com/eclipse/paho.mqtt.golang": {"pipeline/mqtt", "uplink/mqttsink", "tests"},
+	"github.com/eclipse/paho.mqtt.golang": {"pipeline/mqtt", "tests"},
 }
 
 func TestImportRules(t *testing.T) {

@@ -28,7 +28,9 @@ type Config struct {
 	Headers     map[string]string
 	// TokenFile holds a bearer token; it is read again when the endpoint answers 401.
 	TokenFile string
-	TLS       TLS
+	// TokenScheme is put before the token.
+	TokenScheme string
+	TLS         TLS
 	// Board is told to the receiver, which refuses an equal incarnation from another board.
 	Board string
 	// MaxRecordBytes is the largest row that the endpoint takes, 0 when it has no limit.
@@ -54,7 +56,7 @@ type TLS struct {
 
 // Default speaks weir's protocol, uncompressed.
 func Default() Config {
-	return Config{Protocol: ProtocolWeir, Format: "ndjson", Compression: "none", MaxAnswerBytes: 1 << 20,
+	return Config{Protocol: ProtocolWeir, Format: "ndjson", Compression: "none", MaxAnswerBytes: 1 << 20, TokenScheme: "Bearer",
 		IdleTimeout: 90 * time.Second, DialTimeout: 10 * time.Second}
 }
 

@@ -6,22 +6,21 @@ package httpsink
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/credentials"
 	"github.com/weirstream/weir/uplink/wire"
 )
 
@@ -150,7 +149,7 @@ func (s *Sink) Confirm(ctx context.Context) (uint64, error) {
 func (s *Sink) ask(ctx context.Context, verb string) (wire.Answer, error) {
 	h := http.Header{}
 	wire.SetHeaders(h, &wire.Request{Verb: verb, Stream: s.stream, Generation: s.generation, Incarnation: s.inc, Board: s.config.Board})
-	status, _, body, err := s.post(ctx, h, nil, "")
+	status, _, body, err := s.Post(ctx, h, nil, "")
 	if err != nil {
 		return wire.Answer{}, err
 	}
@@ -163,7 +162,7 @@ func (s *Sink) read(status int, body []byte) (wire.Answer, error) {
 	if status == http.StatusOK {
 		return parse(body)
 	}
-	return wire.Answer{}, refusal(status, body, nil)
+	return wire.Answer{}, Refusal(status, body, nil)
 }
 
 // Send posts one batch.
@@ -180,7 +179,7 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 			s.body = wire.AppendResult(s.body, &b.Results[i])
 		}
 	}
-	status, header, body, err := s.post(ctx, h, s.body, contentType)
+	status, header, body, err := s.Post(ctx, h, s.body, contentType)
 	if cap(s.body) > 4<<20 {
 		s.body = nil
 	}
@@ -217,8 +216,9 @@ func appendPlain(dst []byte, b *uplink.Batch, format string) ([]byte, string) {
 	return append(dst, ']'), "application/json"
 }
 
-// post makes one request and reads its answer. The body is compressed when that is configured and worth it.
-func (s *Sink) post(ctx context.Context, h http.Header, body []byte, contentType string) (int, http.Header, []byte, error) {
+// Post makes one request and reads its answer. The body is compressed when that is configured and worth it. For sinks that speak
+// another protocol over HTTP.
+func (s *Sink) Post(ctx context.Context, h http.Header, body []byte, contentType string) (int, http.Header, []byte, error) {
 	if contentType != "" {
 		h["Content-Type"] = []string{contentType}
 	}
@@ -260,16 +260,13 @@ func (s *Sink) authorize(h http.Header) error {
 		return nil
 	}
 	if s.token == "" {
-		b, err := os.ReadFile(s.config.TokenFile)
+		token, err := credentials.Secret(s.config.TokenFile)
 		if err != nil {
-			return fmt.Errorf("read token: %w", err)
+			return err
 		}
-		s.token = strings.TrimSpace(string(b))
-		if s.token == "" {
-			return fmt.Errorf("read token: %s is empty", s.config.TokenFile)
-		}
+		s.token = token
 	}
-	h["Authorization"] = []string{"Bearer " + s.token}
+	h["Authorization"] = []string{s.config.TokenScheme + " " + s.token}
 	return nil
 }
 
@@ -310,11 +307,11 @@ func answer(status int, header http.Header, body []byte) (uplink.Answer, error) 
 	case http.StatusUnprocessableEntity:
 		a, err := wire.ParseAnswer(body)
 		if err != nil || len(a.Rejected) == 0 {
-			return uplink.Answer{}, refusal(status, body, header)
+			return uplink.Answer{}, Refusal(status, body, header)
 		}
 		return uplink.Answer{Durable: a.Seq, Rejected: a.Names()}, nil
 	}
-	return uplink.Answer{}, refusal(status, body, header)
+	return uplink.Answer{}, Refusal(status, body, header)
 }
 
 // plainAnswer reads what a foreign endpoint says. It may name bad records in a 422 or 400 (plainNames). It knows nothing of
@@ -331,15 +328,15 @@ func plainAnswer(b *uplink.Batch, status int, header http.Header, body []byte) (
 	if status == http.StatusConflict || status == http.StatusPreconditionFailed {
 		return uplink.Answer{}, fmt.Errorf("%w: %d %s: %.200q", errStatus, status, http.StatusText(status), body)
 	}
-	return uplink.Answer{}, refusal(status, body, header)
+	return uplink.Answer{}, Refusal(status, body, header)
 }
 
 // errStatus is an answer that is neither yes nor a refusal that weir knows.
 var errStatus = errors.New("unexpected answer")
 
-// refusal classifies a status that is no success. Only a status that says the content is at fault is final for a batch; everything else
+// Refusal classifies a status that is no success. Only a status that says the content is at fault is final for a batch; everything else
 // may pass: a wrong URL or a missing right can be repaired at the other end, and nothing may be lost meanwhile.
-func refusal(status int, body []byte, header http.Header) error {
+func Refusal(status int, body []byte, header http.Header) error {
 	what := fmt.Errorf("%w: %d %s: %.200q%s", errStatus, status, http.StatusText(status), body, advice(status))
 	switch status {
 	case http.StatusConflict:

@@ -18,13 +18,13 @@ func TestRefusalsAreClassified(t *testing.T) {
 		want   error
 	}{{409, uplink.ErrFenced}, {412, uplink.ErrHole}, {400, uplink.ErrRejected}, {422, uplink.ErrRejected}, {413, uplink.ErrTooLarge},
 		{500, errStatus}, {404, errStatus}, {401, errStatus}, {301, errStatus}} {
-		if err := refusal(c.status, nil, nil); !errors.Is(err, c.want) {
+		if err := Refusal(c.status, nil, nil); !errors.Is(err, c.want) {
 			t.Errorf("%d: %v, want %v", c.status, err, c.want)
 		}
 	}
 	var retry *uplink.RetryAfter
 	for v, want := range map[string]time.Duration{"7": 7 * time.Second, "": 0, "Wed, 21 Oct 2026 07:28:00 GMT": 0, "99999999": time.Hour, "-1": 0} {
-		if err := refusal(503, nil, http.Header{"Retry-After": {v}}); !errors.As(err, &retry) || retry.Wait != want {
+		if err := Refusal(503, nil, http.Header{"Retry-After": {v}}); !errors.As(err, &retry) || retry.Wait != want {
 			t.Errorf("Retry-After %q: %v, want %s", v, err, want)
 		}
 	}

@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/credentials"
 )
 
 // connect makes a connection unless there is one, and gives up when ctx ends. The library never reconnects by itself: what it would send then
@@ -35,27 +34,19 @@ func (s *Sink) connect(ctx context.Context) error {
 	if s.config.CAFile != "" {
 		o = append(o, nats.RootCAs(s.config.CAFile))
 	}
-	secret := func(file string) (string, error) {
-		b, err := os.ReadFile(file)
-		text := strings.TrimSpace(string(b))
-		if err == nil && text == "" {
-			err = fmt.Errorf("%s is empty", file)
-		}
-		return text, err
-	}
 	switch {
 	case s.config.CredentialsFile != "":
 		o = append(o, nats.UserCredentials(s.config.CredentialsFile))
 	case s.config.TokenFile != "":
-		token, err := secret(s.config.TokenFile)
+		token, err := credentials.Secret(s.config.TokenFile)
 		if err != nil {
-			return fmt.Errorf("read nats token: %w", err)
+			return fmt.Errorf("nats token: %w", err)
 		}
 		o = append(o, nats.Token(token))
 	case s.config.PasswordFile != "":
-		password, err := secret(s.config.PasswordFile)
+		password, err := credentials.Secret(s.config.PasswordFile)
 		if err != nil {
-			return fmt.Errorf("read nats password: %w", err)
+			return fmt.Errorf("nats password: %w", err)
 		}
 		o = append(o, nats.UserInfo(s.config.User, password))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/fence"
 	"github.com/weirstream/weir/uplink/wire"
 )
 
@@ -33,23 +34,8 @@ var ErrForeign = errors.New("the subject holds a message that is not weir's")
 
 // state is what the subject's last message tells, and its place in the JetStream stream.
 type state struct {
-	inc        uplink.Incarnation
-	board      string
-	opened     uint64
-	generation uint64 // of the run; 0: nothing on the subject
-	seq, chain uint64
-	last       uint64 // stream sequence of the last message
-}
-
-// admit says whether an incarnation may open on this state.
-func (s *state) admit(inc uplink.Incarnation, generation uint64, board string) error {
-	if inc.Less(s.inc) || generation < s.opened {
-		return fmt.Errorf("%w: the subject is at generation %d, incarnation %s", uplink.ErrFenced, s.opened, s.inc)
-	}
-	if s.opened > 0 && inc == s.inc && board != s.board {
-		return fmt.Errorf("%w: incarnation %s is another board's", uplink.ErrFenced, s.inc)
-	}
-	return nil
+	fence.State
+	last uint64 // stream sequence of the last message
 }
 
 func number(n uint64) []string { return []string{strconv.FormatUint(n, 10)} }
@@ -74,8 +60,8 @@ func (s *Sink) resultMessage(b *uplink.Batch, r *pipeline.Result) *nats.Msg {
 }
 
 func (s *Sink) openMessage(st *state) *nats.Msg {
-	m := s.message(kindOpen, st.inc, st.generation, st.seq, st.chain)
-	m.Header[headerOpened] = number(st.opened)
+	m := s.message(kindOpen, st.Incarnation, st.Generation, st.Seq, st.Chain)
+	m.Header[headerOpened] = number(st.Opened)
 	return m
 }
 
@@ -88,21 +74,21 @@ func readState(h nats.Header, at uint64) (s state, err error) {
 		}
 		return n
 	}
-	s.last, s.board = at, h.Get(headerBoard)
-	s.generation = field(headerGeneration)
-	s.seq, s.opened = field(headerSeq), s.generation
+	s.last, s.Board = at, h.Get(headerBoard)
+	s.Generation = field(headerGeneration)
+	s.Seq, s.Opened = field(headerSeq), s.Generation
 	switch kind := h.Get(headerKind); kind {
 	case kindRow:
 	case kindGap:
-		s.seq = field(headerLast)
+		s.Seq = field(headerLast)
 	case kindOpen:
-		s.opened = field(headerOpened)
+		s.Opened = field(headerOpened)
 	default:
 		err = errors.Join(err, fmt.Errorf("%s is %.40q", headerKind, kind))
 	}
 	var errInc, errChain error
-	s.inc, errInc = wire.ParseIncarnation(h.Get(headerIncarnation))
-	s.chain, errChain = wire.ParseChain(h.Get(headerChain))
+	s.Incarnation, errInc = wire.ParseIncarnation(h.Get(headerIncarnation))
+	s.Chain, errChain = wire.ParseChain(h.Get(headerChain))
 	if err = errors.Join(err, errInc, errChain); err != nil {
 		return s, fmt.Errorf("%w, at stream sequence %d: %w", ErrForeign, at, err)
 	}

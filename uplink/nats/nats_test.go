@@ -206,7 +206,7 @@ func TestRule16_OutageLongerThanTheDuplicateWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			if plant.noExpect {
-				s.state.seq = first - 1 // such a sink trusts the window and not what it reads back
+				s.state.Seq = first - 1 // such a sink trusts the window and not what it reads back
 			}
 			if lose {
 				s.publish = func(ctx context.Context, m []*nats.Msg, behind uint64) (uint64, error) {

@@ -84,7 +84,7 @@ func (n *server) Held(t testing.TB, s uplink.Stream) (held []uplinktest.Held) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := uplinktest.Held{Generation: st.generation, Seq: st.seq, Last: st.seq, Payload: string(m.Data)}
+		one := uplinktest.Held{Generation: st.Generation, Seq: st.Seq, Last: st.Seq, Payload: string(m.Data)}
 		switch m.Header.Get(headerKind) {
 		case kindOpen:
 			continue

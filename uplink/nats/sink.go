@@ -64,7 +64,7 @@ func New(c Config) (*Sink, error) {
 func (s *Sink) Guarantee() uplink.Guarantee { return uplink.ExactlyOnce }
 
 // Confirm gives the end of the run: everything that Send accepted is in the stream.
-func (s *Sink) Confirm(context.Context) (uint64, error) { return s.state.seq, nil }
+func (s *Sink) Confirm(context.Context) (uint64, error) { return s.state.Seq, nil }
 
 // Close closes the connection.
 func (s *Sink) Close() error {
@@ -98,7 +98,7 @@ func (s *Sink) Open(ctx context.Context, stream uplink.Stream, inc uplink.Incarn
 			return uplink.Progress{}, err
 		}
 		s.opened, s.unsure = true, false
-		return uplink.Progress{Generation: s.state.generation, Incarnation: inc, Seq: s.state.seq, Chain: s.state.chain}, nil
+		return s.state.Progress(), nil
 	}
 	return uplink.Progress{}, fmt.Errorf("open %s: %w, under every try", s.subject, errMoved)
 }
@@ -108,17 +108,14 @@ func (s *Sink) take(ctx context.Context, inc uplink.Incarnation, generation uint
 	if err != nil {
 		return err
 	}
-	if err := st.admit(inc, generation, s.config.Board); err != nil && !s.plant.noFence {
+	if err := st.Admit(s.subject, inc, generation, s.config.Board); err != nil && !s.plant.noFence {
 		return err
 	}
-	if st.inc == inc && st.opened == generation && st.board == s.config.Board {
+	if st.OpenedBy(inc, generation, s.config.Board) {
 		s.state = st
 		return nil
 	}
-	st.inc, st.opened, st.board = inc, max(generation, st.opened), s.config.Board
-	if st.generation == 0 {
-		st.generation = generation
-	}
+	st.Take(inc, generation, s.config.Board)
 	if !s.plant.noFence {
 		if st.last, err = s.publish(ctx, []*nats.Msg{s.openMessage(&st)}, st.last); err != nil {
 			return err
@@ -137,12 +134,15 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 		return uplink.Answer{}, fmt.Errorf("%w: the stream is not open", uplink.ErrHole)
 	}
 	if s.unsure {
-		if _, err := s.Open(ctx, s.stream, s.inc, s.state.opened); err != nil {
+		if _, err := s.Open(ctx, s.stream, s.inc, s.state.Opened); err != nil {
 			s.opened = true // the next Send tries again
 			return uplink.Answer{}, err
 		}
 	}
-	held, err := s.continues(b)
+	held, err := s.state.Continues(s.subject, b)
+	if errors.Is(err, uplink.ErrFenced) && s.plant.noFence {
+		held, err = s.state.Seq, nil
+	}
 	if err != nil {
 		return uplink.Answer{}, err
 	}
@@ -150,23 +150,6 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 		return uplink.Answer{Durable: held}, nil
 	}
 	return s.append(ctx, b, held)
-}
-
-// continues gives the end of the run that the batch goes on from.
-func (s *Sink) continues(b *uplink.Batch) (held uint64, err error) {
-	st := &s.state
-	switch {
-	case (b.Incarnation.Less(st.inc) || b.Generation < st.opened) && !s.plant.noFence:
-		return 0, fmt.Errorf("%w: %s is at generation %d, incarnation %s", uplink.ErrFenced, s.subject, st.opened, st.inc)
-	case b.Incarnation != st.inc || b.Generation != st.opened:
-		return 0, fmt.Errorf("%w: incarnation %s, generation %d did not open", uplink.ErrHole, b.Incarnation, b.Generation)
-	case b.Generation == st.generation && b.Previous > st.seq && !(st.seq == 0 && b.Generation > 1),
-		b.Generation != st.generation && b.Generation == 1 && b.Previous > 0:
-		return 0, fmt.Errorf("%w: %s ends at %d", uplink.ErrHole, s.subject, st.seq)
-	case b.Generation == st.generation && st.seq > 0:
-		return st.seq, nil
-	}
-	return b.Previous, nil
 }
 
 // batchMax is the server's limit of an atomic batch.
@@ -197,10 +180,10 @@ func (s *Sink) append(ctx context.Context, b *uplink.Batch, held uint64) (uplink
 			s.unsure = true
 			return uplink.Answer{}, err
 		}
-		s.state.last, s.state.generation, s.state.seq, s.state.chain = last, b.Generation, r.Last, r.Chain
+		s.state.last, s.state.Generation, s.state.Seq, s.state.Chain = last, b.Generation, r.Last, r.Chain
 		messages = messages[:0]
 	}
-	return uplink.Answer{Durable: s.state.seq}, nil
+	return uplink.Answer{Durable: s.state.Seq}, nil
 }
 
 // moved says what it means that the subject does not end where it was known to: another writer, or an earlier batch of this one.
@@ -210,7 +193,7 @@ func (s *Sink) moved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := st.admit(s.inc, s.state.opened, s.config.Board); err != nil && !s.plant.noFence {
+	if err := st.Admit(s.subject, s.inc, s.state.Opened, s.config.Board); err != nil && !s.plant.noFence {
 		return err
 	}
 	return fmt.Errorf("%w: %s: %w", uplink.ErrHole, s.subject, errMoved)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/fence"
 	"github.com/weirstream/weir/uplink/wire"
 )
 
@@ -18,14 +19,10 @@ const (
 
 // head is the stream's progress and fence. FORMAT.md has its form.
 type head struct {
-	Incarnation uplink.Incarnation
-	Board       string
-	Opened      uint64 // newest generation that was opened
-	Generation  uint64 // of the run; 0: nothing yet
-	Seq, Chain  uint64
-	Claims      uint64
-	Writer      string
-	Claim       *claim
+	fence.State
+	Claims uint64
+	Writer string
+	Claim  *claim
 }
 
 // claim is the one put that may be under way.
@@ -84,7 +81,7 @@ func decodeHead(b []byte, s uplink.Stream) (h head, err error) {
 	if j.Version < 1 || j.Stream != s.String() {
 		return h, fmt.Errorf("%w: it is of stream %q, version %d", ErrForeign, j.Stream, j.Version)
 	}
-	h = head{Board: j.Board, Opened: j.Opened, Generation: j.Generation, Seq: j.Seq, Claims: j.Claims, Writer: j.Writer}
+	h = head{State: fence.State{Board: j.Board, Opened: j.Opened, Generation: j.Generation, Seq: j.Seq}, Claims: j.Claims, Writer: j.Writer}
 	var errInc, errChain, errClaim error
 	h.Incarnation, errInc = wire.ParseIncarnation(j.Incarnation)
 	h.Chain, errChain = wire.ParseChain(j.Chain)
@@ -100,17 +97,6 @@ func decodeHead(b []byte, s uplink.Stream) (h head, err error) {
 		return h, fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	return h, nil
-}
-
-// admit says whether an incarnation may open under this head.
-func (h *head) admit(inc uplink.Incarnation, generation uint64, board string) error {
-	if inc.Less(h.Incarnation) || generation < h.Opened {
-		return fmt.Errorf("%w: the objects are at generation %d, incarnation %s", uplink.ErrFenced, h.Opened, h.Incarnation)
-	}
-	if h.Opened > 0 && inc == h.Incarnation && board != h.Board {
-		return fmt.Errorf("%w: incarnation %s is another board's", uplink.ErrFenced, h.Incarnation)
-	}
-	return nil
 }
 
 // readHead gives the head and its version, "" when there is none.

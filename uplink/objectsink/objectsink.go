@@ -130,7 +130,7 @@ func (s *Sink) Open(ctx context.Context, stream uplink.Stream, inc uplink.Incarn
 			return uplink.Progress{}, err
 		}
 		s.opened, s.unsure = true, false
-		return uplink.Progress{Generation: s.head.Generation, Incarnation: inc, Seq: s.head.Seq, Chain: s.head.Chain}, nil
+		return s.head.Progress(), nil
 	}
 	return uplink.Progress{}, fmt.Errorf("open object sink: the head of %s changes under every try", s.dir)
 }
@@ -144,7 +144,7 @@ func (s *Sink) take(ctx context.Context, inc uplink.Incarnation, generation uint
 	if err != nil {
 		return err
 	}
-	if err := h.admit(inc, generation, s.config.Board); err != nil && !s.plant.noFence {
+	if err := h.Admit(s.dir, inc, generation, s.config.Board); err != nil && !s.plant.noFence {
 		return err
 	}
 	if version == "" {
@@ -152,11 +152,8 @@ func (s *Sink) take(ctx context.Context, inc uplink.Incarnation, generation uint
 			return err
 		}
 	}
-	if version == "" || h.Incarnation != inc || h.Opened != generation || h.Board != s.config.Board {
-		h.Incarnation, h.Opened, h.Board = inc, max(generation, h.Opened), s.config.Board
-		if h.Generation == 0 {
-			h.Generation = generation
-		}
+	if version == "" || !h.OpenedBy(inc, generation, s.config.Board) {
+		h.Take(inc, generation, s.config.Board)
 		// The fence first, with the claim as it is: from here on its writer fails.
 		if err := s.swap(ctx, h, version); err != nil {
 			return err
@@ -250,7 +247,10 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 			return uplink.Answer{}, err
 		}
 	}
-	held, err := s.continues(b)
+	held, err := s.head.Continues(s.dir, b)
+	if errors.Is(err, uplink.ErrFenced) && s.plant.noFence {
+		held, err = s.head.Seq, nil
+	}
 	if err != nil {
 		return uplink.Answer{}, err
 	}
@@ -262,23 +262,6 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 		return uplink.Answer{}, err
 	}
 	return uplink.Answer{Durable: b.Last}, nil
-}
-
-// continues gives the end of the run that the batch goes on from.
-func (s *Sink) continues(b *uplink.Batch) (held uint64, err error) {
-	h := &s.head
-	switch {
-	case (b.Incarnation.Less(h.Incarnation) || b.Generation < h.Opened) && !s.plant.noFence:
-		return 0, fmt.Errorf("%w: %s is at generation %d, incarnation %s", uplink.ErrFenced, s.dir, h.Opened, h.Incarnation)
-	case b.Incarnation != h.Incarnation || b.Generation != h.Opened:
-		return 0, fmt.Errorf("%w: incarnation %s, generation %d did not open", uplink.ErrHole, b.Incarnation, b.Generation)
-	case b.Generation == h.Generation && b.Previous > h.Seq && !(h.Seq == 0 && b.Generation > 1),
-		b.Generation != h.Generation && b.Generation == 1 && b.Previous > 0:
-		return 0, fmt.Errorf("%w: %s ends at %d", uplink.ErrHole, s.dir, h.Seq)
-	case b.Generation == h.Generation && h.Seq > 0:
-		return h.Seq, nil
-	}
-	return b.Previous, nil
 }
 
 // put brings the results behind held into an object. After an error it is not known whether they are there.
@@ -350,7 +333,7 @@ func (s *Sink) lost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.admit(s.inc, s.head.Opened, s.config.Board); err != nil {
+	if err := h.Admit(s.dir, s.inc, s.head.Opened, s.config.Board); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: the head of %s was changed by another writer", uplink.ErrHole, s.dir)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/fence"
 	"github.com/weirstream/weir/uplink/uplinktest"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -407,7 +408,7 @@ func TestNamesTellHourAndRange(t *testing.T) {
 }
 
 func FuzzDecodeHead(f *testing.F) {
-	h := head{Incarnation: one, Board: "a", Opened: 1, Generation: 1, Seq: 4, Claims: 7, Claim: &claim{Generation: 1, First: 5, Last: 6}}
+	h := head{State: fence.State{Incarnation: one, Board: "a", Opened: 1, Generation: 1, Seq: 4}, Claims: 7, Claim: &claim{Generation: 1, First: 5, Last: 6}}
 	h.Claim.Name = objectName(h.Claim, 0, 7, ".jsonl")
 	b, err := h.encode(uplinktest.Stream())
 	if err != nil {

@@ -2,12 +2,12 @@ package objectsink
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
 

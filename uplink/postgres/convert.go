@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/uplink/jsonrow"
 )
 
 // form is how a column takes a value.
@@ -162,7 +163,7 @@ func (c *tableColumn) appendValue(raw []byte) (text []byte, null bool, problem s
 		return nil, false, c.misfit(raw, "a number that it holds exactly")
 	case formBytes:
 		if quoted {
-			s, err := unquote(raw)
+			s, err := jsonrow.Unquote(raw)
 			if err == nil {
 				if _, err = base64.StdEncoding.DecodeString(string(s)); err == nil {
 					return s, false, ""
@@ -184,7 +185,7 @@ func (c *tableColumn) textValue(raw []byte, quoted bool) ([]byte, bool, string) 
 	if !quoted {
 		return raw, false, "" // a number, an object: its JSON text
 	}
-	s, err := unquote(raw)
+	s, err := jsonrow.Unquote(raw)
 	if err != nil {
 		return nil, false, c.misfit(raw, "text")
 	}

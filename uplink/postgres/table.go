@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/jsonrow"
 )
 
 // tableColumn is a column of the plan with the column of the table that takes it.
@@ -156,7 +157,7 @@ func (t *table) addRow(r *pipeline.Result) (problem string) {
 	for i := range t.set {
 		t.set[i] = false
 	}
-	err := members(r.Payload, func(name, raw []byte) error {
+	err := jsonrow.Members(r.Payload, func(name, raw []byte) error {
 		for _, i := range t.byField[string(name)] {
 			text, null, wrong := t.columns[i].appendValue(raw)
 			if wrong != "" && problem == "" {

@@ -1,7 +1,9 @@
 package uplinktest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,6 +29,10 @@ type Options struct {
 	OneStream bool
 	// Window is longer than the far end remembers requests; 0: it remembers none by themselves.
 	Window time.Duration
+	// AtLeastOnce: what the endpoint promises is that, and Held has what a consumer that deduplicates by sequence has.
+	AtLeastOnce bool
+	// NoProgress: the far end keeps points, not runs. It knows neither holes, gaps, incarnations nor generations.
+	NoProgress bool
 }
 
 // Stream is the name that the suite uses.
@@ -76,6 +82,9 @@ func Run(t *testing.T, far func(t testing.TB) Far, o Options) {
 					return
 				}
 			}
+			if o.AtLeastOnce {
+				t.Skip("a consumer that deduplicates does not see it")
+			}
 			t.Fatal("the planted fault was not found")
 		})
 	}
@@ -107,6 +116,9 @@ func (s *suite) open(e uplink.Endpoint, inc uplink.Incarnation, generation, want
 	p, err := e.Open(s.Context(), Stream(), inc, generation)
 	if err != nil {
 		s.Fatalf("open %s generation %d: %v", inc, generation, err)
+	}
+	if s.o.NoProgress {
+		return
 	}
 	if p.Seq != want {
 		s.Fatalf("open %s generation %d: run ends at %d, want %d", inc, generation, p.Seq, want)
@@ -159,8 +171,30 @@ func (s *suite) exact(upTo uint64, gap func(uint64) bool) {
 	for seq := uint64(1); seq <= upTo; seq++ {
 		want = append(want, row(seq))
 	}
-	if err := Exact(s.far.Held(s, Stream()), want, gap); err != nil {
+	held := s.far.Held(s, Stream())
+	if s.o.NoProgress && gap != nil {
+		held = withGaps(held, gap, upTo)
+	}
+	if err := Exact(held, want, gap); err != nil {
 		s.Fatal(err)
+	}
+}
+
+// withGaps puts in the gaps that a far end of points has not.
+func withGaps(held []Held, gap func(uint64) bool, upTo uint64) []Held {
+	for seq := uint64(1); seq <= upTo; seq++ {
+		if gap(seq) {
+			held = append(held, Held{Generation: 1, Seq: seq, Last: seq, Gap: true})
+		}
+	}
+	slices.SortStableFunc(held, func(a, b Held) int { return cmp.Compare(a.Seq, b.Seq) })
+	return held
+}
+
+// needsProgress skips what a far end of points cannot have.
+func (s *suite) needsProgress() {
+	if s.o.NoProgress {
+		s.Skip("this sink keeps points, not runs")
 	}
 }
 

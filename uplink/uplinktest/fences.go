@@ -7,6 +7,7 @@ import (
 )
 
 func (s *suite) incarnations() {
+	s.needsProgress()
 	old, e := s.far.Connect(s, "a"), s.far.Connect(s, "b")
 	defer old.Close()
 	defer e.Close()
@@ -33,6 +34,7 @@ func (s *suite) incarnations() {
 }
 
 func (s *suite) generation() {
+	s.needsProgress()
 	e := s.far.Connect(s, "a")
 	defer e.Close()
 	s.open(e, one, 1, 0)
@@ -63,7 +65,7 @@ func (s *suite) generation() {
 }
 
 func (s *suite) boards() {
-	if s.o.NoBoards {
+	if s.o.NoBoards || s.o.NoProgress {
 		s.Skip("this sink knows no boards")
 	}
 	a, b := s.far.Connect(s, "a"), s.far.Connect(s, "b")

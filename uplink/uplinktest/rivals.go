@@ -12,6 +12,7 @@ import (
 
 // twins: two senders of one stream push the same results. The lower incarnation is fenced, no record comes twice.
 func (s *suite) twins(p plant) error {
+	s.needsProgress()
 	const n = 300
 	_, connect := s.way()
 	old, fresh := NewQueue(1, 0), NewQueue(1, 0)
@@ -47,6 +48,7 @@ func (s *suite) twins(p plant) error {
 // late: copies of batches, with any cuts, arrive by several connections at once in any order; and once more when a newer incarnation has
 // opened.
 func (s *suite) late(p plant) error {
+	s.needsProgress()
 	const writers, copies = 3, 40
 	seed := rand.Uint64()
 	_, connect := s.way()

@@ -10,8 +10,8 @@ import (
 func (s *suite) empty() {
 	e := s.far.Connect(s, "a")
 	defer e.Close()
-	if e.Guarantee() != uplink.ExactlyOnce {
-		s.Fatalf("guarantee is %s", e.Guarantee())
+	if want := map[bool]uplink.Guarantee{true: uplink.AtLeastOnce, false: uplink.ExactlyOnce}[s.o.AtLeastOnce]; e.Guarantee() != want {
+		s.Fatalf("guarantee is %s, want %s", e.Guarantee(), want)
 	}
 	s.open(e, one, 1, 0)
 	s.open(e, one, 1, 0)
@@ -44,6 +44,7 @@ func (s *suite) dedup() {
 }
 
 func (s *suite) hole() {
+	s.needsProgress()
 	e := s.far.Connect(s, "a")
 	defer e.Close()
 	s.open(e, one, 1, 0)

@@ -1,4 +1,5 @@
-package postgres
+// Package jsonrow reads the members of an encoded row where they lie: no tree, no copy of what has no escapes.
+package jsonrow
 
 import (
 	"bytes"
@@ -7,14 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-var errRow = errors.New("row is no JSON object")
+// ErrRow: the row is no JSON object, so no sink can tell its columns.
+var ErrRow = errors.New("row is no JSON object")
 
-// members walks the members of a JSON object: f gets each name and the value as it is written. Rows are well-formed, for the sink
+// Members walks the members of a JSON object: f gets each name and the value as it is written. Rows are well-formed, for the sink
 // encoded them or the source decoded them; what is not is an error, never a wrong cut.
-func members(row []byte, f func(name, value []byte) error) error {
+func Members(row []byte, f func(name, value []byte) error) error {
 	i := space(row, 0)
 	if i >= len(row) || row[i] != '{' {
-		return errRow
+		return ErrRow
 	}
 	i = space(row, i+1)
 	if i < len(row) && row[i] == '}' {
@@ -23,24 +25,24 @@ func members(row []byte, f func(name, value []byte) error) error {
 	for {
 		start := i
 		if i = text(row, i); i < 0 {
-			return errRow
+			return ErrRow
 		}
-		name, err := unquote(row[start:i])
+		name, err := Unquote(row[start:i])
 		if err != nil {
 			return err
 		}
 		if i = space(row, i); i >= len(row) || row[i] != ':' {
-			return errRow
+			return ErrRow
 		}
 		start = space(row, i+1)
 		if i = value(row, start); i < 0 {
-			return errRow
+			return ErrRow
 		}
 		if err := f(name, row[start:i]); err != nil {
 			return err
 		}
 		if i = space(row, i); i >= len(row) {
-			return errRow
+			return ErrRow
 		}
 		switch row[i] {
 		case '}':
@@ -48,14 +50,14 @@ func members(row []byte, f func(name, value []byte) error) error {
 		case ',':
 			i = space(row, i+1)
 		default:
-			return errRow
+			return ErrRow
 		}
 	}
 }
 
 func ending(row []byte, i int) error {
 	if space(row, i) != len(row) {
-		return errRow
+		return ErrRow
 	}
 	return nil
 }
@@ -124,17 +126,17 @@ func container(b []byte, i int) int {
 	return -1
 }
 
-// unquote gives the text of a JSON string. Without escapes it is a part of the row.
-func unquote(quoted []byte) ([]byte, error) {
+// Unquote gives the text of a JSON string. Without escapes it is a part of the row.
+func Unquote(quoted []byte) ([]byte, error) {
 	if !utf8.Valid(quoted) {
-		return nil, errRow
+		return nil, ErrRow
 	}
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1], nil
 	}
 	var s string
 	if err := json.Unmarshal(quoted, &s); err != nil {
-		return nil, errRow
+		return nil, ErrRow
 	}
 	return []byte(s), nil
 }
