@@ -20,6 +20,10 @@ func (t *Table) SetNow(elapsed int64) {
 		return
 	}
 	t.now = max(t.now, elapsed)
+	if t.far != nil {
+		t.far.setNow(t.now)
+		return
+	}
 	if !t.layout.ttl {
 		return
 	}

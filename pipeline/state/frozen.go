@@ -42,6 +42,9 @@ func (t *Table) Freeze() *Frozen {
 	if t.large != nil {
 		return t.large.freeze()
 	}
+	if t.far != nil {
+		return t.far.chunks.Freeze()
+	}
 	t.seal()
 	t.frozenLast++
 	f := &Frozen{t: t, number: t.frozenLast}

@@ -40,6 +40,10 @@ func (t *Table) most() int {
 	if t.large != nil {
 		return t.large.live
 	}
+	if t.far != nil {
+		t.far.settle()
+		return t.far.newest.large.live
+	}
 	return t.live
 }
 

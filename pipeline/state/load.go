@@ -38,6 +38,10 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 			return err
 		}
 	}
+	if t.far != nil {
+		t.far.loading = true
+		return t.far.chunks.large.load(key, sub, val, stamp, written.TTL > 0)
+	}
 	hash := hashOf(key, sub)
 	if t.find(hash, key, sub) != 0 {
 		return fmt.Errorf("%w: table %s: a key comes twice", ErrEntry, t.spec.Name)

@@ -17,7 +17,7 @@ const indexWaiting = 1024
 
 // NewIndex makes an empty index beside a large table; nil for a table in memory, whose operator keeps its own.
 func (t *Table) NewIndex() *Index {
-	l := t.large
+	l := t.locked().large
 	if l == nil {
 		return nil
 	}

@@ -36,7 +36,8 @@ type Table struct {
 	limit   *Limit // shared with the tables of other instances; nil: MaxKeys is this table's own
 	ceiling int    // Limit.Apart: entries that this table may come to
 
-	large *large // not nil: the entries lie there, and of the fields above only mu, spec, layout, now, limit and those of frozen are in use
+	large *large     // not nil: the entries lie there, and of the fields above only mu, spec, layout, now, limit and those of frozen are in use
+	far   *largeList // not nil: the lists lie there, and only spec, layout, now and limit are in use
 
 	listKey     [chunkNumber]byte // scratch
 	untracked   bool              // changes are in no checkpoint
@@ -69,14 +70,26 @@ func NewScratch(spec Spec) *Table {
 }
 
 func (t *Table) Spec() Spec { return t.spec }
-func (t *Table) Lock()      { t.mu.Lock() }
-func (t *Table) Unlock()    { t.mu.Unlock() }
+func (t *Table) Lock()      { t.locked().mu.Lock() }
+func (t *Table) Unlock()    { t.locked().mu.Unlock() }
+
+// locked is the table whose lock it is: that which a Frozen knows.
+func (t *Table) locked() *Table {
+	if t.far != nil {
+		return t.far.chunks
+	}
+	return t
+}
 
 // Len is the number of entries (of a Map table: of subkeys, of a List table: of lists) that have not expired. It does not depend on when the
 // memory of expired ones is reclaimed.
 func (t *Table) Len() int {
 	if t.large != nil {
 		return t.large.len()
+	}
+	if t.far != nil {
+		t.far.settle()
+		return t.far.newest.Len()
 	}
 	t.seal()
 	return t.live
@@ -265,6 +278,9 @@ func (t *Table) Delete(key []byte) bool {
 		}
 		return t.deleteGroup(key)
 	case List:
+		if t.far != nil {
+			return t.far.delete(key)
+		}
 		return t.deleteList(key)
 	}
 	return t.DeleteSub(key, nil)
@@ -336,6 +352,10 @@ func (t *Table) uncount(rec []byte) {
 func (t *Table) Range(f func(key, sub, val []byte) bool) {
 	if t.large != nil {
 		t.large.rangeAll(f)
+		return
+	}
+	if t.far != nil {
+		t.far.rangeAll(f)
 		return
 	}
 	if t.spec.Kind == List {
