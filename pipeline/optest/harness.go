@@ -28,6 +28,10 @@ type Config struct {
 	OutOfOrdernessMs int64
 	// Between is asked behind each record what happens before the next; nil: nothing.
 	Between func(record int) Checkpoint
+	// Table makes the tables of each life; nil: in memory.
+	Table func(state.Spec) *state.Table
+	// Saved is called with what a committed checkpoint and those before it hold of the tables; nil: nobody wants to know.
+	Saved func(image string)
 	// Keyed: the step may run in instances. What its timers emit must name them (Out.SetTimer), in their order; else it panics.
 	Keyed bool
 	// EarlyWatermark is the planted fault "the watermark of a batch is applied before its rows": the rows per batch. (Applied
@@ -223,6 +227,9 @@ func (r *run) commit(next int) error {
 		r.saved.ticked = r.ticked
 	}
 	r.saved.result = r.result.clone()
+	if r.c.Saved != nil {
+		r.c.Saved(r.saved.image())
+	}
 	return nil
 }
 
@@ -266,9 +273,16 @@ func (r *run) restore() error {
 
 // Table implements pipeline.Tables.
 func (r *run) Table(spec state.Spec) (*state.Table, error) {
-	t := state.New(spec)
+	t := r.table(spec)
 	r.tables = append(r.tables, t)
 	return t, nil
+}
+
+func (r *run) table(spec state.Spec) *state.Table {
+	if r.c.Table == nil {
+		return state.New(spec)
+	}
+	return r.c.Table(spec)
 }
 
 // ages tells whether the operator is an Aging with something that ages.

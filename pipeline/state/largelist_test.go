@@ -120,8 +120,8 @@ func TestListsOfBothBackendsAreDealtAlike(t *testing.T) {
 	t.Error("the planted fault is not found")
 }
 
-// TestQueueIsInOrder: a queue gives what a sorted set gives, also when a drain puts more.
-func TestQueueIsInOrder(t *testing.T) {
+// TestQueueDrainsInOrder: a queue gives what a sorted set gives, also when a drain puts more.
+func TestQueueDrainsInOrder(t *testing.T) {
 	maker := largeMaker(t)
 	rapid.Check(t, func(t *rapid.T) {
 		q, have := maker(value(0, 0)).NewQueue(), map[string]bool{}
@@ -138,7 +138,7 @@ func TestQueueIsInOrder(t *testing.T) {
 			switch rapid.IntRange(0, 4).Draw(t, "op") {
 			case 0, 1, 2:
 				k := draw("put")
-				q.Put([]byte(k))
+				q.Add([]byte(k))
 				have[k] = true
 			case 3:
 				k := draw("remove")
@@ -156,7 +156,7 @@ func TestQueueIsInOrder(t *testing.T) {
 					}
 					delete(have, want)
 					if k := draw("put by the drain"); k > want && rapid.Bool().Draw(t, "puts") {
-						q.Put([]byte(k))
+						q.Add([]byte(k))
 						have[k] = true
 					}
 				})

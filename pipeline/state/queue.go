@@ -1,81 +1,101 @@
 package state
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
-// Queue is an Index whose first key is known: what is due next, of an operator with more timers than the memory holds. Of its keys one is in memory. It is in no
-// checkpoint: Restored makes it again.
-//
-// What lies before the first key is never looked at: it is full of what was deleted. When the first key is removed, the next one is
-// sought when it is asked for.
+// Queue is an ordered set of byte strings in the Backing whose first members are in memory: timers of an operator whose keys do not fit there. A
+// member is written once and removed once; asking for the first one costs a walk of the store only when as many have been removed as the front
+// holds. Like an Index it is in no checkpoint, belongs to the task, and panics with *BackingError when the store fails.
 type Queue struct {
 	index *Index
-	first []byte // the first key; with stale no key lies before it
-	some  bool   // there is one, or with stale there may be
-	stale bool
+	front [][]byte // rising
+	bytes int      // of the front
+	most  int      // bytes of the front, about
+	whole bool     // nothing lies behind the front
+	end   []byte   // else: the front has everything up to this
 }
 
-// NewQueue makes an empty queue beside a large table; nil for a table in memory, whose operator keeps a heap.
+const (
+	// queueBytesMax and queueMembersMax bound the front of one queue.
+	queueBytesMax   = 16 << 10
+	queueMembersMax = 256
+	// queueBytesMin is a front for a table that has next to no memory.
+	queueBytesMin = 64
+)
+
+// NewQueue makes an empty queue beside a large table; nil for a table in memory.
 func (t *Table) NewQueue() *Queue {
 	x := t.NewIndex()
 	if x == nil {
 		return nil
 	}
-	return &Queue{index: x}
+	most := min(max(t.large.pool.share()/16, queueBytesMin), queueBytesMax)
+	return &Queue{index: x, most: int(most), whole: true}
 }
 
-// Put adds a key. Adding it again changes nothing.
-func (q *Queue) Put(key []byte) {
-	q.index.Set(key, nil)
-	if !q.some || bytes.Compare(key, q.first) <= 0 {
-		q.first, q.some, q.stale = append(q.first[:0], key...), true, false
+// Add puts a member in; one that is there already stays.
+func (q *Queue) Add(m []byte) {
+	q.index.Set(m, nil)
+	if !q.whole && bytes.Compare(m, q.end) > 0 {
+		return
+	}
+	i, found := slices.BinarySearchFunc(q.front, m, bytes.Compare)
+	if found {
+		return
+	}
+	q.front = slices.Insert(q.front, i, bytes.Clone(m))
+	q.bytes += len(m)
+	if q.bytes > 2*q.most || len(q.front) > 2*queueMembersMax {
+		q.cut()
 	}
 }
 
-// Remove takes a key out, if it is there.
-func (q *Queue) Remove(key []byte) {
-	q.index.Delete(key)
-	if q.some && bytes.Equal(key, q.first) {
-		q.stale = true
+// cut leaves the last members of the front to the store.
+func (q *Queue) cut() {
+	for last := len(q.front) - 1; last > 0 && (q.bytes > q.most || last >= queueMembersMax); last-- {
+		q.bytes -= len(q.front[last])
+		q.front[last] = nil
+		q.front = q.front[:last]
 	}
+	q.whole, q.end = false, append(q.end[:0], q.front[len(q.front)-1]...)
 }
 
-// First gives the first key, nil when there is none. It is valid until the next change.
+// Remove takes a member out, if it is there.
+func (q *Queue) Remove(m []byte) {
+	if i, found := slices.BinarySearchFunc(q.front, m, bytes.Compare); found {
+		m = q.front[i] // m may be a view of it
+		q.bytes -= len(m)
+		q.front = slices.Delete(q.front, i, i+1)
+	}
+	q.index.Delete(m)
+}
+
+// First gives the lowest member, valid until the next call that changes the queue; nil: there is none.
 func (q *Queue) First() []byte {
-	if q.stale {
-		from := bytes.Clone(q.first)
-		q.some, q.stale = false, false
-		q.index.Walk(nil, from, func(key []byte) bool {
-			q.first, q.some = append(q.first[:0], key...), true
-			return false
-		})
+	if len(q.front) == 0 {
+		if q.whole {
+			return nil
+		}
+		q.refill()
+		if len(q.front) == 0 {
+			return nil
+		}
 	}
-	if !q.some {
-		return nil
-	}
-	return q.first
+	return q.front[0]
 }
 
-// Drain removes the keys below to in their order, and calls f for each. f may put others, also such as lie below to, and removes none. key is valid
-// during the call.
-func (q *Queue) Drain(to []byte, f func(key []byte)) {
-	for {
-		first := q.First()
-		if first == nil || bytes.Compare(first, to) >= 0 {
-			return
-		}
-		from, rest := bytes.Clone(first), []byte(nil)
-		q.some = false // from here on first is that of what f puts
-		q.index.Walk(nil, from, func(key []byte) bool {
-			if bytes.Compare(key, to) >= 0 || q.some && bytes.Compare(q.first, key) <= 0 {
-				rest = bytes.Clone(key)
-				return false
-			}
-			q.index.Delete(key)
-			f(key)
-			return true
-		})
-		if rest != nil && (!q.some || bytes.Compare(rest, q.first) < 0) {
-			q.first, q.some, q.stale = rest, true, false
-		}
+// refill reads on behind what the front had. Nothing lies before but what was deleted, which is never looked at again.
+func (q *Queue) refill() {
+	q.whole = true
+	q.index.Walk(nil, q.end, func(m []byte) bool {
+		q.front = append(q.front, bytes.Clone(m))
+		q.bytes += len(m)
+		q.whole = q.bytes < q.most && len(q.front) < queueMembersMax
+		return q.whole
+	})
+	if !q.whole {
+		q.end = append(q.end[:0], q.front[len(q.front)-1]...)
 	}
 }
