@@ -5,7 +5,6 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
-	"github.com/weirstream/weir/pipeline/state"
 )
 
 // place says where the output of a source or step is made.
@@ -76,7 +75,7 @@ func (a *assembly) fill(ti int, t *task) error {
 		s.divide(t.pool, a.p.instances)
 		s.skip(a.p.options.Skip)
 		s.tell(a.p.options.Ask)
-		s.table = state.New(s.spec())
+		s.keep(a.p.options.Tables)
 		t.sources = append(t.sources, s)
 		a.sources[i] = place{task: ti, port: func(int) *edge { return &s.output }}
 	}

@@ -87,6 +87,10 @@ func (s *source) skip(all []Poison) {
 
 // failed makes the error of a panic while a lane worked.
 func (s *source) failed(cause any, stack []byte, l *decodeLane) error {
+	if backing, ok := cause.(*state.BackingError); ok { // the store beneath the clocks failed: no record is to blame
+		l.at = nil
+		return fmt.Errorf("source %s, position %d: %w", s.plan.Name, s.out.At.Pos, backing)
+	}
 	if l.at == nil {
 		return fmt.Errorf("source %s: panic: %v\n%s", s.plan.Name, cause, stack)
 	}
