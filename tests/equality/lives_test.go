@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // errCrash ends a life in the middle of whatever its tasks do.
@@ -118,8 +119,9 @@ type life struct {
 	abort   uint64
 	back    int // checkpoints passed over at its start
 	patient bool
-	large   bool // the backend is pebble
-	n       int  // instances of keyed regions
+	large   bool                                  // the backend is pebble
+	tables  func(string, state.Spec) *state.Table // instead of those of the backend, when it is pebble; nil: those
+	n       int                                   // instances of keyed regions
 }
 
 func drawLives(t *rapid.T, entries int) (all []life) {
@@ -139,6 +141,14 @@ func drawLife(t *rapid.T, upTo int) life {
 		large: rapid.Bool().Draw(t, "large tables"),
 		n:     rapid.SampledFrom([]int{1, 2, 3, 5, 8}).Draw(t, "instances"),
 	}
+}
+
+// makeTables gives how a life makes its tables; nil: in memory.
+func (l *life) makeTables(t fatal) func(string, state.Spec) *state.Table {
+	if l.large && l.tables != nil {
+		return l.tables
+	}
+	return largeTables(t, l.large)
 }
 
 // keeper keeps checkpoints over crashes: in memory, or as the agent does.
@@ -163,7 +173,7 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 		}
 		g := graph()
 		g.Parallelism = l.n
-		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: largeTables(t, l.large)}
+		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Tables: l.makeTables(t)}
 		for _, s := range all {
 			s.seq = 0
 		}
