@@ -116,8 +116,8 @@ func (f *farInterval) alone(j *Interval, at, time int64, key []byte, side int, h
 	if err != nil {
 		panic("BUG: a held row is not readable: " + err.Error())
 	}
-	out.SetTimer(at, 0, key)
 	if !h.matched && j.c.Type.keeps(side) {
+		out.SetTimer(at, 0, key)
 		p := pair{}
 		p.sides[side] = f.read(slots, out)
 		j.emitter.emit(0, time, p, out)
