@@ -20,7 +20,7 @@ type farClocks struct {
 
 // beside puts the clocks where the source's table is, when that does not fit the memory. It comes before the first load.
 func (k *keyClocks) beside(t *state.Table) {
-	if t.Large() {
+	if state.LargeBuilt && t.Large() {
 		k.far = &farClocks{table: t, byTime: t.NewQueue(), byStamp: t.NewQueue()}
 	}
 }

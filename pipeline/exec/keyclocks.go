@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // keyClocks are the clocks of a source with watermark_by: one per key that is not idle (DESIGN.md, "Watermark per key"). The source's task owns
@@ -45,7 +46,7 @@ func (k *keyClocks) record(slots []pipeline.Value, at, elapsed int64) (refusal s
 			return err.Error()
 		}
 	}
-	if k.far != nil {
+	if state.LargeBuilt && k.far != nil {
 		return k.far.record(k.scratch, at, elapsed, k.most)
 	}
 	c := k.clocks[string(k.scratch)]
@@ -75,7 +76,7 @@ const noRoomForKey = "%d keys have a watermark, watermark_keys allows no more"
 
 // front is the largest time of the key that is farthest behind.
 func (k *keyClocks) front() int64 {
-	if k.far != nil {
+	if state.LargeBuilt && k.far != nil {
 		return k.far.front()
 	}
 	return k.heap[0].timeMax
@@ -83,7 +84,7 @@ func (k *keyClocks) front() int64 {
 
 // count is how many keys have a clock.
 func (k *keyClocks) count() int {
-	if k.far != nil {
+	if state.LargeBuilt && k.far != nil {
 		return k.far.n
 	}
 	return len(k.heap)
@@ -92,7 +93,7 @@ func (k *keyClocks) count() int {
 // heard is the stamp of the last record of the key that has been silent longest.
 func (k *keyClocks) heard() (lastElapsed int64, some bool) {
 	switch {
-	case k.far != nil:
+	case state.LargeBuilt && k.far != nil:
 		return k.far.oldest()
 	case k.oldest == nil:
 		return 0, false
@@ -116,7 +117,7 @@ func (k *keyClocks) expire(limit, outOfOrderness, w int64) int64 {
 
 // expireAt ends the clocks whose last record has that stamp: the lowest.
 func (k *keyClocks) expireAt(elapsed int64) {
-	if k.far != nil {
+	if state.LargeBuilt && k.far != nil {
 		k.far.expireAt(elapsed)
 		return
 	}
@@ -211,7 +212,7 @@ const (
 
 // save gives what changed; val nil: it is gone.
 func (k *keyClocks) save(put func(key, val []byte) error) error {
-	if k.far != nil {
+	if state.LargeBuilt && k.far != nil {
 		return nil // they are in the table
 	}
 	entry := func(key string) []byte {
@@ -248,7 +249,7 @@ func (k *keyClocks) load(key, val []byte) bool {
 		return false
 	}
 	timeMax, lastElapsed := clockOf(val)
-	if k.far != nil {
+	if state.LargeBuilt && k.far != nil {
 		k.far.hold(key, timeMax, lastElapsed)
 		return true
 	}

@@ -62,7 +62,7 @@ func (s *source) run(in *Input) (err error) {
 			err = s.failed(r, debug.Stack(), s.lanes[0])
 		}
 	}()
-	if s.keys != nil && s.keys.far != nil { // a checkpoint's encoder may be at it
+	if state.LargeBuilt && s.keys != nil && s.keys.far != nil { // a checkpoint's encoder may be at it
 		s.table.Lock()
 		defer s.table.Unlock()
 	}

@@ -19,7 +19,7 @@ type farInterval struct {
 }
 
 func (j *Interval) openFar(rows *farStore) {
-	if rows == nil {
+	if !state.LargeBuilt || rows == nil {
 		return
 	}
 	j.far = &farInterval{farStore: rows, due: rows.table.NewQueue(), forgetsDue: rows.fault.forgetsDue}

@@ -22,7 +22,7 @@ type farStore struct {
 
 // beside gives the far store of a table that does not fit the memory, nil for another.
 func (s *store) beside() *farStore {
-	if !s.table.Large() {
+	if !state.LargeBuilt || !s.table.Large() {
 		return nil
 	}
 	return &farStore{store: s, rows: map[string]uint32{}}

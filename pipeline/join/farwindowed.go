@@ -24,7 +24,7 @@ type farWindowed struct {
 }
 
 func (j *Windowed) openFar(rows *farStore) {
-	if rows == nil {
+	if !state.LargeBuilt || rows == nil {
 		return
 	}
 	f := &farWindowed{farStore: rows, agenda: rows.table.NewQueue(), forgetsSpans: rows.fault.forgetsSpans}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // spanMax bounds the spans of a join and placeable the event times, so that no sum of them overflows.
@@ -68,7 +69,7 @@ func (j *Interval) Open(tables pipeline.Tables) error {
 
 // Restored rebuilds the order of the rows held.
 func (j *Interval) Restored() error {
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		return j.far.restored(j)
 	}
 	if err := j.store.restored(); err != nil {
@@ -137,7 +138,7 @@ func (j *Interval) Process(side int, r *pipeline.Row, out *pipeline.Out) {
 		}
 		return
 	}
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		j.far.process(j, side, r, p, out)
 		return
 	}
@@ -177,7 +178,7 @@ func refuseTime(r *pipeline.Row, out *pipeline.Out) bool {
 // Watermark lets the rows go whose last instant it has passed.
 func (j *Interval) Watermark(w int64, out *pipeline.Out) {
 	j.watermark = max(j.watermark, w)
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		j.far.watermark(j, w, out)
 		return
 	}
@@ -203,7 +204,7 @@ func (j *Interval) Watermark(w int64, out *pipeline.Out) {
 // Elapsed lets the rows go that have waited for so long as they may. Those that the type keeps come out as when the watermark lets them
 // go: before it has.
 func (j *Interval) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		j.far.elapsed(j, now.Elapsed, out)
 		return
 	}
@@ -231,7 +232,7 @@ func (j *Interval) Timers() (elapsed, eventTime int64) {
 		expiring() int64
 		deadline() int64
 	} = &j.store
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		waits = j.far
 	}
 	if j.c.Type == Inner {

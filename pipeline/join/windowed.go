@@ -69,7 +69,7 @@ func (j *Windowed) Open(tables pipeline.Tables) (err error) {
 
 // Restored rebuilds the order of the rows held, the sessions, and which window of each key is next.
 func (j *Windowed) Restored() error {
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		return j.far.restored(j)
 	}
 	if err := j.store.restored(); err != nil {
@@ -173,7 +173,7 @@ func (j *Windowed) Process(side int, r *pipeline.Row, out *pipeline.Out) {
 		out.Counters.Dropped++
 		return
 	}
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		if _, err := j.far.add(j.key, side, r, p.sides[side], false, out.Elapsed()); err != nil {
 			out.Refuse(reasonMaxKeys, err.Error(), r)
 			return
@@ -221,7 +221,7 @@ func (j *Windowed) open(g *group, null bool, t int64, p pair, out *pipeline.Out)
 
 // touches tells whether a row joins a session of its key, which j.key is; g is nil without one.
 func (j *Windowed) touches(g *group, null bool, t int64) bool {
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		return !null && j.far.touches(j.c.Windows, j.key, t)
 	}
 	return g != nil && j.c.Windows.touches(g.sessions, t)
@@ -252,7 +252,7 @@ func (j *Windowed) alone(start, t int64, p pair, out *pipeline.Out) {
 // Watermark fires the windows whose end it has reached.
 func (j *Windowed) Watermark(w int64, out *pipeline.Out) {
 	j.watermark = max(j.watermark, w)
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		j.far.watermark(j, w, out)
 		return
 	}
@@ -320,7 +320,7 @@ func (j *Windowed) Elapsed(pipeline.Stamp, *pipeline.Out) {}
 
 // Timers implements pipeline.Operator.
 func (j *Windowed) Timers() (elapsed, eventTime int64) {
-	if j.far != nil {
+	if state.LargeBuilt && j.far != nil {
 		return pipeline.NoDeadline, j.far.deadline()
 	}
 	return pipeline.NoDeadline, j.store.deadline()

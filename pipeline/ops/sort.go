@@ -51,7 +51,7 @@ func (s *Sort) Open(tables pipeline.Tables) (err error) {
 	s.rows, err = tables.Table(state.Spec{
 		Name: "rows", Kind: state.Value, Type: "ops.sort", Version: 1, MaxKeys: s.c.MaxKeys,
 	})
-	if err == nil && s.rows.Large() {
+	if err == nil && state.LargeBuilt && s.rows.Large() {
 		s.far = &farRows{rows: s.rows, forgetsNext: s.forgetsNext}
 	}
 	return err
@@ -71,7 +71,7 @@ func (s *Sort) Restored() (err error) {
 			return false
 		}
 		scratch.Reset()
-		if s.far != nil {
+		if state.LargeBuilt && s.far != nil {
 			s.far.put(h)
 		} else {
 			s.order = append(s.order, h)
@@ -106,7 +106,7 @@ func (s *Sort) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 		return
 	}
 	s.lastIndex++
-	if s.far != nil {
+	if state.LargeBuilt && s.far != nil {
 		s.far.put(h)
 		return
 	}
@@ -116,7 +116,7 @@ func (s *Sort) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 // Watermark emits what it has passed.
 func (s *Sort) Watermark(w int64, out *pipeline.Out) {
 	s.watermark = max(s.watermark, w)
-	if s.far != nil {
+	if state.LargeBuilt && s.far != nil {
 		s.far.take(w, func(h held, val []byte) { s.emit(h, val, out) })
 		return
 	}
@@ -148,7 +148,7 @@ func (s *Sort) Elapsed(pipeline.Stamp, *pipeline.Out) {}
 
 // Timers implements pipeline.Operator.
 func (s *Sort) Timers() (elapsed, eventTime int64) {
-	if s.far != nil {
+	if state.LargeBuilt && s.far != nil {
 		return pipeline.NoDeadline, s.far.deadline()
 	}
 	if len(s.order) == 0 {

@@ -73,6 +73,8 @@ func NewPool(b Backing, bytes int64) *Pool {
 // New makes an empty large table.
 func (p *Pool) New(spec Spec) *Table {
 	switch {
+	case !LargeBuilt:
+		return New(spec)
 	case spec.Kind < Value || spec.Kind > List:
 		panic("BUG: state table " + spec.Name + ": there is no such kind")
 	case spec.Kind == List:

@@ -26,7 +26,7 @@ const (
 // Append puts an element at the end of a key's list. It fails with ErrMaxKeys only, when the list is new.
 func (t *Table) Append(key, elem []byte) error {
 	t.wantList()
-	if t.far != nil {
+	if LargeBuilt && t.far != nil {
 		return t.far.append(t, key, elem)
 	}
 	t.maintain()
@@ -179,7 +179,7 @@ func (t *Table) trim(key []byte, n int) {
 // last element.
 func (t *Table) DropFront(key []byte, n int) (dropped int) {
 	t.wantList()
-	if t.far != nil {
+	if LargeBuilt && t.far != nil {
 		return t.far.dropFront(key, n)
 	}
 	t.maintain()
@@ -215,7 +215,7 @@ func (t *Table) DropFront(key []byte, n int) (dropped int) {
 // ListLen is the number of elements of a key's list that have not expired.
 func (t *Table) ListLen(key []byte) int {
 	t.wantList()
-	if t.far != nil {
+	if LargeBuilt && t.far != nil {
 		return t.far.listLen(key)
 	}
 	g, ok := t.groups.Get(key)
@@ -237,7 +237,7 @@ func (t *Table) ListLen(key []byte) int {
 // RangeList calls f for the elements of a key's list, the oldest first, until f returns false. f must not change the table.
 func (t *Table) RangeList(key []byte, f func(elem []byte) bool) {
 	t.wantList()
-	if t.far != nil {
+	if LargeBuilt && t.far != nil {
 		t.far.rangeList(key, f)
 		return
 	}

@@ -3,7 +3,7 @@ package state
 import "encoding/binary"
 
 // Large tells whether the entries lie in a Backing.
-func (t *Table) Large() bool { return t.locked().large != nil }
+func (t *Table) Large() bool { return LargeBuilt && t.locked().large != nil }
 
 // Walk calls f for the entries of a large Value table from a key on, in byte order, until f returns false. f may change the table: the walk is over
 // what was there at its beginning. key and val are valid during the call.
