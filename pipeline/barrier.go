@@ -45,3 +45,11 @@ type StateSource interface {
 	// Position is where the checkpoint stands: every record up to it is in the state.
 	Position() Position
 }
+
+// WholeSource is a StateSource that gives all tables in one reading. Tables share what is read for them: one reading each costs as many times that.
+type WholeSource interface {
+	StateSource
+	// Every asks table for each table of the checkpoint, which is told the spec that its entries were written under, and then calls what it gave for
+	// each live entry, each key once; nil passes over the table.
+	Every(table func(uid, name string, written state.Spec) (load func(key, sub, val []byte) error, err error)) error
+}

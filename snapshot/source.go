@@ -59,6 +59,43 @@ func (s *source) Entries(uid, name string, f func(key, sub, val []byte) error) (
 	return t.Spec, true, nil
 }
 
+// Every implements pipeline.WholeSource: each chunk is read once. It holds one chunk per run.
+func (s *source) Every(table func(uid, name string, written state.Spec) (func(key, sub, val []byte) error, error)) error {
+	loads := map[string]func(key, sub, val []byte) error{}
+	for _, t := range s.m.Tables {
+		load, err := table(t.UID, t.Spec.Name, t.Spec)
+		if err != nil {
+			return err
+		}
+		loads[t.UID+"\x00"+t.Spec.Name] = load
+	}
+	layers, err := s.store.open(s.m)
+	if err != nil {
+		return fmt.Errorf("read checkpoint %d: %w", s.m.ID, err)
+	}
+	defer closeLayers(layers)
+	keep := inManifest(s.m)
+	var readers []*layerReader
+	for _, l := range layers {
+		readers = append(readers, &layerReader{layer: l, keep: keep})
+	}
+	var name []byte
+	err = mergeLayers(context.Background(), readers, func(e *entry) error {
+		if e.deleted {
+			return nil
+		}
+		name = append(append(append(name[:0], e.uid...), 0), e.table...)
+		if load := loads[string(name)]; load != nil {
+			return load(e.key, e.sub, e.val)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read checkpoint %d: %w", s.m.ID, err)
+	}
+	return nil
+}
+
 func closeLayers(layers []layer) {
 	for _, l := range layers {
 		l.close()

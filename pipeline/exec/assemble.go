@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
-	"github.com/weirstream/weir/pipeline/state"
 )
 
 // place says where the output of a source or step is made.
@@ -82,7 +81,7 @@ func (a *assembly) fill(ti int, t *task) error {
 		}
 		s.skip(a.p.options.Skip)
 		s.tell(a.p.options.Ask)
-		s.table = state.New(s.spec())
+		s.keep(a.p.options.Tables)
 		t.sources = append(t.sources, s)
 		a.sources[i] = place{task: ti, port: func(int) *edge { return &s.output }}
 	}
@@ -266,6 +265,19 @@ func (a *assembly) join(from, to *task, ti int, refs []plan.Ref) {
 	to.imports = append(to.imports, imports)
 }
 
+// loads are all tables.
+func (p *Pipeline) loads() (all []tableLoad) {
+	for _, t := range p.tasks {
+		for _, s := range t.sources {
+			all = append(all, tableLoad{uid: sourceUID(s.plan.Name), want: s.table.Spec(), oldest: 1, load: s.table.Load})
+		}
+		for _, u := range t.units {
+			all = u.loads(all)
+		}
+	}
+	return all
+}
+
 // restore fills every table and mark from the checkpoint, or starts empty.
 func (p *Pipeline) restore() error {
 	from := p.options.Restore
@@ -275,14 +287,14 @@ func (p *Pipeline) restore() error {
 			marks[m.UID] = m
 		}
 	}
+	if from != nil {
+		if err := loadAll(from, p.loads()); err != nil {
+			return err
+		}
+	}
 	reached := int64(-1)
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
-			if from != nil {
-				if err := loadTableSince(from, "$source/"+s.plan.Name, s.table.Spec(), 1, s.table.Load); err != nil {
-					return err
-				}
-			}
 			if err := s.restored(); err != nil {
 				return err
 			}

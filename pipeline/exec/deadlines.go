@@ -38,8 +38,8 @@ func (t *task) deadlines() *deadlines {
 			continue
 		}
 		c := idleClock{clock: s.clock, idle: s.plan.Idle, time: s.plan.Time}
-		if s.keys != nil && s.keys.oldest != nil {
-			c.keys, c.due = len(s.keys.heap), s.keys.oldest.lastElapsed+s.plan.Idle.AfterNs
+		if heard, some := s.heard(); some {
+			c.keys, c.due = s.keys.count(), heard+s.plan.Idle.AfterNs
 		}
 		d.clocks = append(d.clocks, c)
 	}

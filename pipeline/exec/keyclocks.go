@@ -2,11 +2,11 @@ package exec
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // keyClocks are the clocks of a source with watermark_by: one per key that is not idle (DESIGN.md, "Watermark per key"). The source's task owns
@@ -21,6 +21,7 @@ type keyClocks struct {
 	changed        []*keyClock     // since the last save
 	gone           map[string]bool // saved keys that went idle since
 	scratch        []byte
+	far            *farClocks // not nil: they are there
 }
 
 type keyClock struct {
@@ -45,10 +46,13 @@ func (k *keyClocks) record(slots []pipeline.Value, at, elapsed int64) (refusal s
 			return err.Error()
 		}
 	}
+	if state.LargeBuilt && k.far != nil {
+		return k.far.record(k.scratch, at, elapsed, k.most)
+	}
 	c := k.clocks[string(k.scratch)]
 	if c == nil {
 		if len(k.heap) >= k.most {
-			return fmt.Sprintf("%d keys have a watermark, watermark_keys allows no more", k.most)
+			return fmt.Sprintf(noRoomForKey, k.most)
 		}
 		c = &keyClock{key: string(k.scratch), timeMax: at, lastElapsed: elapsed}
 		k.add(c)
@@ -68,20 +72,58 @@ func (k *keyClocks) record(slots []pipeline.Value, at, elapsed int64) (refusal s
 	return ""
 }
 
+const noRoomForKey = "%d keys have a watermark, watermark_keys allows no more"
+
 // front is the largest time of the key that is farthest behind.
-func (k *keyClocks) front() int64 { return k.heap[0].timeMax }
+func (k *keyClocks) front() int64 {
+	if state.LargeBuilt && k.far != nil {
+		return k.far.front()
+	}
+	return k.heap[0].timeMax
+}
+
+// count is how many keys have a clock.
+func (k *keyClocks) count() int {
+	if state.LargeBuilt && k.far != nil {
+		return k.far.n
+	}
+	return len(k.heap)
+}
+
+// heard is the stamp of the last record of the key that has been silent longest.
+func (k *keyClocks) heard() (lastElapsed int64, some bool) {
+	switch {
+	case state.LargeBuilt && k.far != nil:
+		return k.far.oldest()
+	case k.oldest == nil:
+		return 0, false
+	}
+	return k.oldest.lastElapsed, true
+}
 
 // expire ends the clocks whose last records are not younger than limit, and gives the watermark that follows from w.
 func (k *keyClocks) expire(limit, outOfOrderness, w int64) int64 {
-	for k.oldest != nil && k.oldest.lastElapsed <= limit {
-		for at := k.oldest.lastElapsed; k.oldest != nil && k.oldest.lastElapsed == at; {
-			k.remove(k.oldest)
+	for {
+		at, some := k.heard()
+		if !some || at > limit {
+			return w
 		}
-		if len(k.heap) > 0 {
+		k.expireAt(at)
+		if k.count() > 0 {
 			w = max(w, k.front()-outOfOrderness)
 		}
 	}
-	return w
+}
+
+// expireAt ends the clocks whose last record has that stamp: the lowest.
+func (k *keyClocks) expireAt(elapsed int64) {
+	if state.LargeBuilt && k.far != nil {
+		k.far.expireAt(elapsed)
+		return
+	}
+	for k.oldest != nil && k.oldest.lastElapsed == elapsed {
+		k.remove(k.oldest)
+	}
 }
 
 func (k *keyClocks) add(c *keyClock) {
@@ -170,6 +212,9 @@ const (
 
 // save gives what changed; val nil: it is gone.
 func (k *keyClocks) save(put func(key, val []byte) error) error {
+	if state.LargeBuilt && k.far != nil {
+		return nil // they are in the table
+	}
 	entry := func(key string) []byte {
 		k.scratch = append(append(k.scratch[:0], keyClockEntry), key...)
 		return k.scratch
@@ -188,8 +233,7 @@ func (k *keyClocks) save(put func(key, val []byte) error) error {
 		}
 		c.dirty, c.saved = false, true
 		var val [keyClockEntryBytes]byte
-		binary.LittleEndian.PutUint64(val[:], uint64(c.timeMax))
-		binary.LittleEndian.PutUint64(val[8:], uint64(c.lastElapsed))
+		putClock(val[:], c.timeMax, c.lastElapsed)
 		if err := put(entry(c.key), val[:]); err != nil {
 			return err
 		}
@@ -204,7 +248,12 @@ func (k *keyClocks) load(key, val []byte) bool {
 	if len(val) != keyClockEntryBytes || k.clocks[string(key)] != nil {
 		return false
 	}
-	c := &keyClock{key: string(key), saved: true, timeMax: int64(binary.LittleEndian.Uint64(val)), lastElapsed: int64(binary.LittleEndian.Uint64(val[8:]))}
+	timeMax, lastElapsed := clockOf(val)
+	if state.LargeBuilt && k.far != nil {
+		k.far.hold(key, timeMax, lastElapsed)
+		return true
+	}
+	c := &keyClock{key: string(key), saved: true, timeMax: timeMax, lastElapsed: lastElapsed}
 	k.clocks[c.key] = c
 	return true
 }
@@ -221,4 +270,12 @@ func (k *keyClocks) restored() {
 	for _, c := range all {
 		k.add(c)
 	}
+}
+
+// heard is keyClocks.heard of a source that may have none.
+func (s *source) heard() (lastElapsed int64, some bool) {
+	if s.keys == nil {
+		return 0, false
+	}
+	return s.keys.heard()
 }

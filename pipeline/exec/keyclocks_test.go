@@ -82,10 +82,15 @@ func (m *keyModel) record(value, at, elapsed int64) {
 }
 
 func TestWatermarkPerKeyAgainstTheRule(t *testing.T) {
+	againstTheRule(t, func(*source) {})
+}
+
+func againstTheRule(t *testing.T, keep func(*source)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		entries := journalOf(rt)
 		advance := rapid.Bool().Draw(rt, "advance")
 		s := newSource(byValue(oneTask(), 100, advance).Sources[0])
+		keep(s)
 		rows, marks, _ := splitRun(t, s, entries, rapid.IntRange(1, 50).Draw(rt, "rows"))
 		m := &keyModel{clocks: map[int64][2]int64{}, watermark: pipeline.MinWatermark, last: -1}
 		ri, mi := 0, 0

@@ -95,6 +95,10 @@ func (s *source) skip(all []Poison) {
 
 // failed makes the error of a panic while the lane worked.
 func (l *decodeLane) failed(cause any, stack []byte) error {
+	if backing, ok := cause.(*state.BackingError); ok { // the store beneath the clocks failed: no record is to blame
+		l.at = nil
+		return fmt.Errorf("source %s: %w", l.plan.Name, backing)
+	}
 	if l.at == nil {
 		return fmt.Errorf("source %s: panic: %v\n%s", l.plan.Name, cause, stack)
 	}

@@ -93,7 +93,20 @@ func (g *group) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 	return parts
 }
 
-// restore deals what a checkpoint holds out to the owners of the keys, and lets each instance rebuild its indexes.
+// loads are the tables that a checkpoint fills: what it holds is dealt out to the owners of the keys.
+func (g *group) loads(r *region, into []tableLoad) []tableLoad {
+	first := g.instances[0]
+	for n, t := range first.tables {
+		l := tableLoad{uid: g.uid, want: t.Spec(), oldest: t.Spec().Version, load: t.Load}
+		if t != first.counters {
+			l.load = g.deal(n, r)
+		}
+		into = append(into, l)
+	}
+	return into
+}
+
+// restore lets each instance rebuild its indexes from the tables, which were filled if there is a checkpoint.
 func (g *group) restore(from pipeline.StateSource, r *region, reached int64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -102,16 +115,6 @@ func (g *group) restore(from pipeline.StateSource, r *region, reached int64) (er
 	}()
 	first := g.instances[0]
 	if from != nil {
-		for n, t := range first.tables {
-			if t == first.counters {
-				err = loadTable(from, g.uid, t.Spec(), t.Load)
-			} else {
-				err = loadTable(from, g.uid, t.Spec(), g.deal(n, r))
-			}
-			if err != nil {
-				return err
-			}
-		}
 		if err := first.loadLedger(r.mergerOf(g)); err != nil {
 			return err
 		}
@@ -164,6 +167,13 @@ func (r *region) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 		parts = g.freeze(parts)
 	}
 	return parts
+}
+
+func (r *region) loads(into []tableLoad) []tableLoad {
+	for _, g := range r.groups {
+		into = g.loads(r, into)
+	}
+	return into
 }
 
 func (r *region) restore(from pipeline.StateSource, reached int64) error {

@@ -64,6 +64,10 @@ func (s *source) run(in *Input) (err error) {
 			err = s.lanes[0].failed(r, debug.Stack())
 		}
 	}()
+	if state.LargeBuilt && s.keys != nil && s.keys.far != nil { // a checkpoint's encoder may be at it
+		s.table.Lock()
+		defer s.table.Unlock()
+	}
 	s.out.Reset()
 	s.groups = s.groups[:0]
 	s.scratch.forget()
@@ -110,7 +114,7 @@ func (s *source) tick(t pipeline.Tick, marks []pipeline.Mark) []pipeline.Mark {
 	}
 	before := s.clock.watermark
 	if s.keys != nil && s.plan.Idle != nil {
-		if s.keys.oldest != nil && t.Stamp.Elapsed-s.keys.oldest.lastElapsed >= s.plan.Idle.AfterNs {
+		if heard, some := s.keys.heard(); some && t.Stamp.Elapsed-heard >= s.plan.Idle.AfterNs {
 			s.clock.moved = t.Stamp.Elapsed
 		}
 		s.clock.watermark = s.keys.expire(t.Stamp.Elapsed-s.plan.Idle.AfterNs, s.plan.Time.OutOfOrdernessMs, before)

@@ -20,6 +20,16 @@ func (s *source) spec() state.Spec {
 	return state.Spec{Name: "source", Kind: state.Value, Type: "exec.source", Version: 2}
 }
 
+// keep makes the table: with a clock per key where those of steps are made, else in memory, since it has few entries.
+func (s *source) keep(tables func(uid string, spec state.Spec) *state.Table) {
+	if s.keys == nil || tables == nil {
+		s.table = state.New(s.spec())
+		return
+	}
+	s.table = tables(sourceUID(s.plan.Name), s.spec())
+	s.keys.beside(s.table)
+}
+
 // save puts the state into the table when it changed: an idle pipeline has nothing dirty.
 func (s *source) save() error {
 	var b [sourceStateBytes]byte

@@ -132,7 +132,15 @@ func (s *step) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 	return parts
 }
 
-// restore fills the tables from a checkpoint and lets the operator rebuild its indexes. A panic over what it finds there is an error:
+// loads are the tables that a checkpoint fills.
+func (s *step) loads(into []tableLoad) []tableLoad {
+	for _, t := range s.tables {
+		into = append(into, tableLoad{uid: s.uid, want: t.Spec(), oldest: t.Spec().Version, load: t.Load})
+	}
+	return into
+}
+
+// restore lets the operator rebuild its indexes from the tables, which were filled if there is a checkpoint. A panic over what it finds there is an error:
 // it fails this pipeline, not the process.
 func (s *step) restore(from pipeline.StateSource, reached int64) (err error) {
 	defer func() {
@@ -141,11 +149,6 @@ func (s *step) restore(from pipeline.StateSource, reached int64) (err error) {
 		}
 	}()
 	if from != nil {
-		for _, t := range s.tables {
-			if err := loadTable(from, s.uid, t.Spec(), t.Load); err != nil {
-				return err
-			}
-		}
 		if err := s.loadLedger(s.merge); err != nil {
 			return err
 		}
@@ -180,23 +183,4 @@ func (s *step) tell(reached int64) {
 	for _, t := range s.tables {
 		t.SetNow(max(reached, s.ticked))
 	}
-}
-
-// loadTable gives a checkpoint's entries of a table to load, and refuses those of another kind.
-func loadTable(from pipeline.StateSource, uid string, want state.Spec, load func(key, sub, val []byte) error) error {
-	return loadTableSince(from, uid, want, want.Version, load)
-}
-
-// loadTableSince is loadTable for a type whose versions from oldest on can be read.
-func loadTableSince(from pipeline.StateSource, uid string, want state.Spec, oldest uint16, load func(key, sub, val []byte) error) error {
-	spec, found, err := from.Entries(uid, want.Name, load)
-	if err != nil {
-		return fmt.Errorf("restore step %s, table %s: %w", uid, want.Name, err)
-	}
-	// A table with TTL carries the time of the last write in each value, one without does not.
-	if found && (spec.Kind != want.Kind || spec.Type != want.Type || spec.Version < oldest || spec.Version > want.Version || (spec.TTL > 0) != (want.TTL > 0)) {
-		return fmt.Errorf("%w: step %s, table %s holds %s version %d, this plan needs %s version %d",
-			ErrState, uid, want.Name, spec.Type, spec.Version, want.Type, want.Version)
-	}
-	return nil
 }

@@ -46,7 +46,8 @@ type unit interface {
 	refused(into []pipeline.DeadRow) []pipeline.DeadRow
 	timers() (elapsed, eventTime int64)
 	ledgers(into []StepLedger) []StepLedger
-	// restore fills the tables; reached is an elapsed time that the pipeline had come to, -1 when none is known.
+	// loads appends the tables that a checkpoint fills; restore follows when they are: reached is an elapsed time that the pipeline had come to, -1 when none is known.
+	loads(into []tableLoad) []tableLoad
 	restore(from pipeline.StateSource, reached int64) error
 	// save writes what the engine itself keeps into the tables; freeze then takes what changed in all of them.
 	save() error

@@ -22,3 +22,12 @@ func (j *Windowed) PlantForgottenStarts() { j.forgetsNext = true }
 
 // PlantStale keeps the first right row of a key.
 func (j *Latest) PlantStale() { j.stale = true }
+
+// PlantForgottenDue makes a join on flash forget, at a restore, when its rows are due.
+func (j *Interval) PlantForgottenDue() { j.store.fault.forgetsDue = true }
+
+// PlantForgottenFarPartners makes a join on flash not write down that a row had a partner.
+func (j *Interval) PlantForgottenFarPartners() { j.store.fault.forgetsFar = true }
+
+// PlantForgottenSpans makes a session join on flash keep the sessions that became one.
+func (j *Windowed) PlantForgottenSpans() { j.store.fault.forgetsSpans = true }

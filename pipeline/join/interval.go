@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // spanMax bounds the spans of a join and placeable the event times, so that no sum of them overflows.
@@ -46,6 +47,7 @@ func (c IntervalConfig) Validate() error {
 type Interval struct {
 	c         IntervalConfig
 	store     store
+	far       *farInterval // not nil: the rows are there
 	emitter   emitter
 	watermark int64
 	key       []byte
@@ -57,10 +59,19 @@ func NewInterval(c IntervalConfig) *Interval {
 }
 
 // Open implements pipeline.Operator.
-func (j *Interval) Open(tables pipeline.Tables) error { return j.store.open(tables, j.c.MaxKeys) }
+func (j *Interval) Open(tables pipeline.Tables) error {
+	if err := j.store.open(tables, j.c.MaxKeys); err != nil {
+		return err
+	}
+	j.openFar(j.store.beside())
+	return nil
+}
 
 // Restored rebuilds the order of the rows held.
 func (j *Interval) Restored() error {
+	if state.LargeBuilt && j.far != nil {
+		return j.far.restored(j)
+	}
 	if err := j.store.restored(); err != nil {
 		return err
 	}
@@ -127,6 +138,10 @@ func (j *Interval) Process(side int, r *pipeline.Row, out *pipeline.Out) {
 		}
 		return
 	}
+	if state.LargeBuilt && j.far != nil {
+		j.far.process(j, side, r, p, out)
+		return
+	}
 	other, first, behind := Right-side, 0, 0
 	if g := j.store.groups[string(j.key)]; g != nil {
 		from, to := j.reach(side, r.Time)
@@ -163,6 +178,10 @@ func refuseTime(r *pipeline.Row, out *pipeline.Out) bool {
 // Watermark lets the rows go whose last instant it has passed.
 func (j *Interval) Watermark(w int64, out *pipeline.Out) {
 	j.watermark = max(j.watermark, w)
+	if state.LargeBuilt && j.far != nil {
+		j.far.watermark(j, w, out)
+		return
+	}
 	for g := j.store.next(w); g != nil; g = j.store.next(w) {
 		due := g.due
 		out.SetTimer(due, 0, g.key)
@@ -186,6 +205,10 @@ func (j *Interval) Watermark(w int64, out *pipeline.Out) {
 // Elapsed lets the rows go that have waited for so long as they may. Those that the type keeps come out as when the watermark lets them
 // go: before it has.
 func (j *Interval) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
+	if state.LargeBuilt && j.far != nil {
+		j.far.elapsed(j, now.Elapsed, out)
+		return
+	}
 	for at := j.store.expiring(); at <= now.Elapsed && at != pipeline.NoDeadline; at = j.store.expiring() {
 		for _, e := range j.store.expired() {
 			i := e.g.find(e.side, e.row)
@@ -206,8 +229,15 @@ func (j *Interval) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
 
 // Timers implements pipeline.Operator. An inner join has nothing to say when event time goes on: no tick is journaled for it.
 func (j *Interval) Timers() (elapsed, eventTime int64) {
-	if j.c.Type == Inner {
-		return j.store.expiring(), pipeline.NoDeadline
+	var waits interface {
+		expiring() int64
+		deadline() int64
+	} = &j.store
+	if state.LargeBuilt && j.far != nil {
+		waits = j.far
 	}
-	return j.store.expiring(), j.store.deadline()
+	if j.c.Type == Inner {
+		return waits.expiring(), pipeline.NoDeadline
+	}
+	return waits.expiring(), waits.deadline()
 }

@@ -3,7 +3,6 @@ package join
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/weirstream/weir/pipeline"
@@ -29,6 +28,9 @@ type fault struct {
 	exclusive       bool // the farthest instant of a partner does not count
 	early           bool // rows are let go one instant too soon
 	unsorted        bool // partners come in the order of arrival
+	forgetsDue      bool // far: when rows are due is not restored
+	forgetsFar      bool // far: that a row had a partner is not written to the table
+	forgetsSpans    bool // far: sessions that become one are not forgotten
 }
 
 // stay is a row in the order of arrival, for the ttl.
@@ -52,17 +54,8 @@ func (s *store) restored() (err error) {
 	scratch := pipeline.NewOut("", 0)
 	scratch.Reuse = true
 	s.table.Range(func(key, sub, val []byte) bool {
-		side, h, slots, bad := parseHeld(sub, val)
+		side, h, bad := s.parse(sub, val, scratch)
 		if err = bad; err != nil {
-			return false
-		}
-		scratch.Reset()
-		if values, bad := scratch.ParseSlots(slots); bad != nil || len(values) != s.widths[side] {
-			err = fmt.Errorf("%w: join row of %d bytes and %d slots, want %d", ErrState, len(val), len(values), s.widths[side])
-			return false
-		}
-		if (val[0]&flagCame != 0) != (s.ttl > 0) {
-			err = fmt.Errorf("%w: join row with flags %d, ttl %d", ErrState, val[0], s.ttl)
 			return false
 		}
 		g := s.group(key)

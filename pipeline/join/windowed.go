@@ -39,6 +39,7 @@ func (c WindowedConfig) Validate() error {
 type Windowed struct {
 	c         WindowedConfig
 	store     store
+	far       *farWindowed // not nil: the rows are there
 	starts    *state.Table // "next"; nil where windows do not overlap
 	emitter   emitter
 	watermark int64
@@ -55,8 +56,12 @@ func NewWindowed(c WindowedConfig) *Windowed {
 
 // Open implements pipeline.Operator.
 func (j *Windowed) Open(tables pipeline.Tables) (err error) {
-	if err = j.store.open(tables, j.c.MaxKeys); err != nil || !j.c.Windows.overlap() {
+	if err = j.store.open(tables, j.c.MaxKeys); err != nil {
 		return err
+	}
+	j.openFar(j.store.beside())
+	if !j.c.Windows.overlap() {
+		return nil
 	}
 	j.starts, err = tables.Table(state.Spec{Name: "next", Kind: state.Value, Type: "join.next", Version: 1})
 	return err
@@ -64,6 +69,9 @@ func (j *Windowed) Open(tables pipeline.Tables) (err error) {
 
 // Restored rebuilds the order of the rows held, the sessions, and which window of each key is next.
 func (j *Windowed) Restored() error {
+	if state.LargeBuilt && j.far != nil {
+		return j.far.restored(j)
+	}
 	if err := j.store.restored(); err != nil {
 		return err
 	}
@@ -83,18 +91,42 @@ func (j *Windowed) Restored() error {
 }
 
 func (j *Windowed) restoreNext(g *group) error {
-	if j.starts == nil || j.forgetsNext {
-		return nil
+	next, ok, err := j.savedNext(g.key)
+	if ok {
+		g.next, g.written = next, true
 	}
-	val, ok := j.starts.Get(g.key)
+	return err
+}
+
+// savedNext is what the table of next windows has of a key.
+func (j *Windowed) savedNext(key []byte) (next int64, ok bool, err error) {
+	if j.starts == nil || j.forgetsNext {
+		return 0, false, nil
+	}
+	val, ok := j.starts.Get(key)
 	if !ok {
-		return nil
+		return 0, false, nil
 	}
 	if len(val) != 8 {
-		return fmt.Errorf("%w: next window of %d bytes", ErrState, len(val))
+		return 0, false, fmt.Errorf("%w: next window of %d bytes", ErrState, len(val))
 	}
-	g.next, g.written = int64(binary.BigEndian.Uint64(val)^1<<63), true
-	return nil
+	return int64(binary.BigEndian.Uint64(val) ^ 1<<63), true, nil
+}
+
+// writeNext puts down which window of a key is next, where its rows do not tell it, and tells whether the table has it then; before: it had.
+func (j *Windowed) writeNext(key []byte, next int64, derived, before bool) (written bool) {
+	switch {
+	case !derived:
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], uint64(next)^1<<63)
+		if err := j.starts.Put(key, b[:]); err != nil {
+			panic("BUG: the table of next windows has no limit of its own: " + err.Error())
+		}
+		return true
+	case before:
+		j.starts.Delete(key)
+	}
+	return false
 }
 
 // place puts a group where its next window is due.
@@ -112,19 +144,7 @@ func (j *Windowed) place(g *group) {
 // settle writes down which window is next, where the rows do not tell it, and puts the group to its place.
 func (j *Windowed) settle(g *group) {
 	if j.starts != nil {
-		derived := g.empty() || g.next == j.c.Windows.first(g.first())
-		switch {
-		case !derived:
-			var b [8]byte
-			binary.BigEndian.PutUint64(b[:], uint64(g.next)^1<<63)
-			if err := j.starts.Put(g.key, b[:]); err != nil {
-				panic("BUG: the table of next windows has no limit of its own: " + err.Error())
-			}
-			g.written = true
-		case g.written:
-			j.starts.Delete(g.key)
-			g.written = false
-		}
+		g.written = j.writeNext(g.key, g.next, g.empty() || g.next == j.c.Windows.first(g.first()), g.written)
 	}
 	j.place(g)
 }
@@ -142,7 +162,7 @@ func (j *Windowed) Process(side int, r *pipeline.Row, out *pipeline.Out) {
 	if !null {
 		g = j.store.groups[string(j.key)]
 	}
-	open, ok := j.open(g, r.Time, p, out)
+	open, ok := j.open(g, null, r.Time, p, out)
 	switch {
 	case !ok:
 		return
@@ -151,6 +171,14 @@ func (j *Windowed) Process(side int, r *pipeline.Row, out *pipeline.Out) {
 		return
 	case null:
 		out.Counters.Dropped++
+		return
+	}
+	if state.LargeBuilt && j.far != nil {
+		if _, err := j.far.add(j.key, side, r, p.sides[side], false, out.Elapsed()); err != nil {
+			out.Refuse(reasonMaxKeys, err.Error(), r)
+			return
+		}
+		j.far.holds(j, j.key, r.Time, open)
 		return
 	}
 	g, err := j.store.add(j.key, side, r, p.sides[side], false, out.Elapsed())
@@ -171,10 +199,10 @@ func (j *Windowed) Process(side int, r *pipeline.Row, out *pipeline.Out) {
 
 // open gives the start of the first window that still takes a row of time t; ok is false when none does. The row goes to LatePort once for
 // each window that is over.
-func (j *Windowed) open(g *group, t int64, p pair, out *pipeline.Out) (start int64, ok bool) {
+func (j *Windowed) open(g *group, null bool, t int64, p pair, out *pipeline.Out) (start int64, ok bool) {
 	w := j.c.Windows
 	if w.GapMs > 0 {
-		if t+w.GapMs <= j.watermark && !(g != nil && w.touches(g.sessions, t)) {
+		if t+w.GapMs <= j.watermark && !j.touches(g, null, t) {
 			j.late(t, t+w.GapMs, t, p, out)
 			return 0, false
 		}
@@ -189,6 +217,14 @@ func (j *Windowed) open(g *group, t int64, p pair, out *pipeline.Out) (start int
 		j.late(start, start+w.SizeMs, t, p, out)
 	}
 	return start, start <= t
+}
+
+// touches tells whether a row joins a session of its key, which j.key is; g is nil without one.
+func (j *Windowed) touches(g *group, null bool, t int64) bool {
+	if state.LargeBuilt && j.far != nil {
+		return !null && j.far.touches(j.c.Windows, j.key, t)
+	}
+	return g != nil && j.c.Windows.touches(g.sessions, t)
 }
 
 func (j *Windowed) late(start, end, t int64, p pair, out *pipeline.Out) {
@@ -216,6 +252,10 @@ func (j *Windowed) alone(start, t int64, p pair, out *pipeline.Out) {
 // Watermark fires the windows whose end it has reached.
 func (j *Windowed) Watermark(w int64, out *pipeline.Out) {
 	j.watermark = max(j.watermark, w)
+	if state.LargeBuilt && j.far != nil {
+		j.far.watermark(j, w, out)
+		return
+	}
 	for g := j.store.next(w); g != nil; g = j.store.next(w) {
 		out.SetTimer(g.due, g.start, g.key)
 		j.fire(g, out)
@@ -294,5 +334,8 @@ func (j *Windowed) Elapsed(pipeline.Stamp, *pipeline.Out) {}
 
 // Timers implements pipeline.Operator.
 func (j *Windowed) Timers() (elapsed, eventTime int64) {
+	if state.LargeBuilt && j.far != nil {
+		return pipeline.NoDeadline, j.far.deadline()
+	}
 	return pipeline.NoDeadline, j.store.deadline()
 }

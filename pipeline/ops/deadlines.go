@@ -5,6 +5,7 @@ import (
 	"container/heap"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // deadlines is the index of waiting elapsed-time timers, at most one per key, in the order (deadline, key bytes). It is
@@ -24,7 +25,7 @@ type deadline struct {
 func newDeadlines() deadlines { return deadlines{byKey: map[string]*deadline{}} }
 
 func (d *deadlines) set(key []byte, at int64) {
-	if d.far != nil {
+	if state.LargeBuilt && d.far != nil {
 		d.far.set(key, at)
 		return
 	}
@@ -35,7 +36,7 @@ func (d *deadlines) set(key []byte, at int64) {
 
 // move is set for a key that may wait already: its timer moves. It allocates for a new key only.
 func (d *deadlines) move(key []byte, at int64) {
-	if d.far != nil {
+	if state.LargeBuilt && d.far != nil {
 		d.far.cancel(key)
 		d.far.set(key, at)
 		return
@@ -50,7 +51,7 @@ func (d *deadlines) move(key []byte, at int64) {
 }
 
 func (d *deadlines) cancel(key []byte) {
-	if d.far != nil {
+	if state.LargeBuilt && d.far != nil {
 		d.far.cancel(key)
 		return
 	}
@@ -62,7 +63,7 @@ func (d *deadlines) cancel(key []byte) {
 
 // earliest is pipeline.NoDeadline when nothing waits.
 func (d *deadlines) earliest() int64 {
-	if d.far != nil {
+	if state.LargeBuilt && d.far != nil {
 		return d.far.earliest()
 	}
 	if len(d.heap) == 0 {
@@ -73,7 +74,7 @@ func (d *deadlines) earliest() int64 {
 
 // take removes the earliest timer and gives its key.
 func (d *deadlines) take() (key string, at int64) {
-	if d.far != nil {
+	if state.LargeBuilt && d.far != nil {
 		return d.far.take()
 	}
 	e := heap.Pop(&d.heap).(*deadline)

@@ -17,6 +17,9 @@ type farDeadlines struct {
 
 // beside puts the timers where the table is.
 func (d *deadlines) beside(t *state.Table) {
+	if !state.LargeBuilt {
+		return
+	}
 	if order := t.NewIndex(); order != nil {
 		d.far = &farDeadlines{order: order, byKey: t.NewIndex()}
 	}

@@ -32,12 +32,15 @@ type Sort struct {
 	c         SortConfig
 	rows      *state.Table
 	order     heldHeap
+	far       *farRows // not nil: the order is there
 	watermark int64
 	// lastPos and lastIndex number the rows of one position. A checkpoint never divides a position.
 	lastPos   pipeline.Position
 	lastIndex uint32
 	key       []byte
 	entry     []byte
+	// forgetsNext is a mistake planted by a test: see farRows.
+	forgetsNext bool
 }
 
 // NewSort makes a sort from a valid config.
@@ -48,6 +51,9 @@ func (s *Sort) Open(tables pipeline.Tables) (err error) {
 	s.rows, err = tables.Table(state.Spec{
 		Name: "rows", Kind: state.Value, Type: "ops.sort", Version: 1, MaxKeys: s.c.MaxKeys,
 	})
+	if err == nil && state.LargeBuilt && s.rows.Large() {
+		s.far = &farRows{rows: s.rows, forgetsNext: s.forgetsNext}
+	}
 	return err
 }
 
@@ -65,7 +71,11 @@ func (s *Sort) Restored() (err error) {
 			return false
 		}
 		scratch.Reset()
-		s.order = append(s.order, h)
+		if state.LargeBuilt && s.far != nil {
+			s.far.put(h)
+		} else {
+			s.order = append(s.order, h)
+		}
 		return true
 	})
 	heap.Init(&s.order)
@@ -96,12 +106,20 @@ func (s *Sort) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 		return
 	}
 	s.lastIndex++
+	if state.LargeBuilt && s.far != nil {
+		s.far.put(h)
+		return
+	}
 	heap.Push(&s.order, h)
 }
 
 // Watermark emits what it has passed.
 func (s *Sort) Watermark(w int64, out *pipeline.Out) {
 	s.watermark = max(s.watermark, w)
+	if state.LargeBuilt && s.far != nil {
+		s.far.take(w, func(h held, val []byte) { s.emit(h, val, out) })
+		return
+	}
 	for len(s.order) > 0 && s.order[0].deadline() <= w {
 		h := heap.Pop(&s.order).(held)
 		s.key = h.appendKey(s.key[:0])
@@ -109,14 +127,20 @@ func (s *Sort) Watermark(w int64, out *pipeline.Out) {
 		if !ok {
 			panic("BUG: a row is in order that the table does not hold")
 		}
-		out.SetDeadline(h.deadline()) // before slots are taken
-		slots, err := out.ParseSlots(val)
-		if err != nil {
-			panic("BUG: a held row is not readable: " + err.Error())
-		}
-		s.rows.Delete(s.key)
-		out.Emit(0, h.time, slots)
+		s.emit(h, val, out)
 	}
+}
+
+// emit puts out a row and lets it go.
+func (s *Sort) emit(h held, val []byte, out *pipeline.Out) {
+	out.SetDeadline(h.deadline()) // before slots are taken
+	slots, err := out.ParseSlots(val)
+	if err != nil {
+		panic("BUG: a held row is not readable: " + err.Error())
+	}
+	s.key = h.appendKey(s.key[:0])
+	s.rows.Delete(s.key)
+	out.Emit(0, h.time, slots)
 }
 
 // Elapsed implements pipeline.Operator: a sort knows event time only.
@@ -124,6 +148,9 @@ func (s *Sort) Elapsed(pipeline.Stamp, *pipeline.Out) {}
 
 // Timers implements pipeline.Operator.
 func (s *Sort) Timers() (elapsed, eventTime int64) {
+	if state.LargeBuilt && s.far != nil {
+		return pipeline.NoDeadline, s.far.deadline()
+	}
 	if len(s.order) == 0 {
 		return pipeline.NoDeadline, pipeline.NoDeadline
 	}

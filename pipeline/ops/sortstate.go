@@ -34,15 +34,16 @@ func parseHeld(key []byte) (held, error) {
 	}, nil
 }
 
+func (h held) before(o held) bool {
+	return cmp.Or(cmp.Compare(h.time, o.time), cmp.Compare(h.pos, o.pos), cmp.Compare(h.index, o.index)) < 0
+}
+
 type heldHeap []held
 
-func (h heldHeap) Len() int { return len(h) }
-func (h heldHeap) Less(i, j int) bool {
-	a, b := h[i], h[j]
-	return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.pos, b.pos), cmp.Compare(a.index, b.index)) < 0
-}
-func (h heldHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *heldHeap) Push(x any)   { *h = append(*h, x.(held)) }
+func (h heldHeap) Len() int           { return len(h) }
+func (h heldHeap) Less(i, j int) bool { return h[i].before(h[j]) }
+func (h heldHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *heldHeap) Push(x any)        { *h = append(*h, x.(held)) }
 func (h *heldHeap) Pop() any {
 	old := *h
 	e := old[len(old)-1]

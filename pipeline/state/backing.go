@@ -70,10 +70,15 @@ func NewPool(b Backing, bytes int64) *Pool {
 	return &Pool{backing: b, bytes: bytes, least: min(bytes, hotBytesMin)}
 }
 
-// New makes an empty large table. Lists stay in memory: a table of them is that of New.
+// New makes an empty large table.
 func (p *Pool) New(spec Spec) *Table {
-	if spec.Kind != Value && spec.Kind != Map {
+	switch {
+	case !LargeBuilt:
 		return New(spec)
+	case spec.Kind < Value || spec.Kind > List:
+		panic("BUG: state table " + spec.Name + ": there is no such kind")
+	case spec.Kind == List:
+		return p.newList(spec)
 	}
 	t := &Table{spec: spec, layout: newLayout(spec), forget: plantedForget}
 	t.large = newLarge(t, p)

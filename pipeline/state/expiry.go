@@ -15,11 +15,15 @@ const reclaimIdle = 64
 // SetNow tells the table the journal's elapsed ns: TTL is judged by it. It never goes back: a lower value is ignored.
 // It counts as a mutating call.
 func (t *Table) SetNow(elapsed int64) {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		t.large.setNow(elapsed)
 		return
 	}
 	t.now = max(t.now, elapsed)
+	if LargeBuilt && t.far != nil {
+		t.far.setNow(t.now)
+		return
+	}
 	if !t.layout.ttl {
 		return
 	}

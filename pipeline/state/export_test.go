@@ -41,6 +41,9 @@ func (t *Table) Check() string {
 	if t.large != nil {
 		return t.CheckLarge()
 	}
+	if t.far != nil {
+		return t.far.check()
+	}
 	t.seal()
 	live, expired, used, aged := 0, 0, int64(0), 0
 	for id := uint32(1); id <= t.index.last; id++ {
@@ -119,8 +122,46 @@ func (t *Table) Check() string {
 	return ""
 }
 
-// Large tells whether the table is a large one.
-func (t *Table) Large() bool { return t.large != nil }
+// check verifies chunks and newest against each other.
+func (x *largeList) check() string {
+	x.settle()
+	for _, t := range []*Table{x.chunks, x.newest} {
+		if msg := t.CheckLarge(); msg != "" {
+			return msg
+		}
+	}
+	lists := map[string]uint64{}
+	msg := ""
+	x.chunks.Range(func(key, sub, val []byte) bool {
+		if len(sub) != chunkNumber || elements(val) == 0 {
+			msg = "a chunk has no number or no elements"
+			return false
+		}
+		if n := elements(val); n > 1 && len(val) > listChunkBytes {
+			msg = "a chunk is too large"
+		}
+		lists[string(key)] = binary.BigEndian.Uint64(sub)
+		return true
+	})
+	n := 0
+	x.newest.Range(func(key, _, val []byte) bool {
+		n++
+		if number, ok := lists[string(key)]; !ok || number != binary.BigEndian.Uint64(val) {
+			msg = "a list's newest chunk is another one"
+		}
+		return true
+	})
+	if n != len(lists) {
+		msg = fmt.Sprintf("%d lists have chunks, %d have a newest one", len(lists), n)
+	}
+	return msg
+}
+
+// AppendHeldLarge plants the fault "a chunk that a checkpoint has takes elements" in a large table.
+func (t *Table) AppendHeldLarge() { t.far.chunks.large.fault.appendsHeld = true }
+
+// PlantOldMarkLists plants the fault "an entry that an earlier generation marked is not marked again" in a large table of lists.
+func (t *Table) PlantOldMarkLists() { t.far.chunks.large.fault.oldMark = true }
 
 // CheckLarge verifies what the hot entries and the Backing tell of each other: every record is there once, no expiry is missing.
 func (t *Table) CheckLarge() string {

@@ -39,8 +39,11 @@ type span struct {
 // Freeze takes everything changed since the last Freeze that did not abort. The owner calls it at the barrier, under
 // Lock. It copies no value and costs the same however much has changed.
 func (t *Table) Freeze() *Frozen {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		return t.large.freeze()
+	}
+	if LargeBuilt && t.far != nil {
+		return t.far.chunks.Freeze()
 	}
 	t.seal()
 	t.frozenLast++
@@ -76,16 +79,16 @@ func (f *Frozen) Encode(yield func(key, sub, val []byte, deleted bool) error) er
 	f.t.mu.Lock()
 	again, ended := f.started, f.ended
 	f.started = true
-	if f.large != nil && !again && !ended {
+	if LargeBuilt && f.large != nil && !again && !ended {
 		f.large.busy = true
 	}
 	f.t.mu.Unlock()
 	switch {
 	case again:
 		return ErrEncoded
-	case f.large != nil && ended:
+	case LargeBuilt && f.large != nil && ended:
 		return ErrAborted
-	case f.large != nil:
+	case LargeBuilt && f.large != nil:
 		return f.encodeLarge(yield)
 	}
 	for {
@@ -197,7 +200,7 @@ func (f *Frozen) body(rec []byte) (span, []byte) {
 // Commit says that the checkpoint is durable: old versions are freed, and the tombstones it carried. It does nothing
 // after an Abort, also not after the Abort of an older checkpoint.
 func (f *Frozen) Commit() {
-	if f.large != nil {
+	if LargeBuilt && f.large != nil {
 		f.commitLarge()
 		return
 	}
@@ -258,7 +261,7 @@ func (t *Table) bury(id, list, pos uint32) {
 // aborted with it, since their deltas build on this one: Encode gives ErrAborted, Commit does nothing (RULES 15). The
 // changes are back when the first, short hold of the lock ends; what follows only tidies up.
 func (f *Frozen) Abort() {
-	if f.large != nil {
+	if LargeBuilt && f.large != nil {
 		f.abortLarge()
 		return
 	}

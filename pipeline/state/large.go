@@ -23,6 +23,7 @@ type large struct {
 
 	live  int      // records, those expired and not yet reclaimed among them
 	gen   uint32   // of what changes now
+	held  uint32   // what was changed in this generation or before is in a checkpoint, or held by one; guarded by the lock
 	given []uint32 // generations that aborted checkpoints gave back; guarded by the lock
 	dirty int      // marks of those and of gen, at most; guarded by the lock
 
@@ -36,6 +37,8 @@ type large struct {
 	loads    int  // in the batch
 	restamp  bool // some that were loaded have no time yet
 
+	unmarked bool // changes are in no checkpoint
+
 	key, buf []byte // scratch
 	fault    largeFault
 }
@@ -44,6 +47,8 @@ type large struct {
 type largeFault struct {
 	lateFlush bool // what waits to be written is not in the snapshot of the barrier
 	oldMark   bool // an entry that was marked once is not marked again
+
+	appendsHeld bool // a chunk that a checkpoint has takes elements
 }
 
 // A cached record: flags u8, gen u32, (stamp i64 with a TTL), value. In the Backing it has no flags.

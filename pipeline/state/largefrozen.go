@@ -30,6 +30,7 @@ func (l *large) freeze() *Frozen {
 		f.large.gens = append(l.given, l.gen)
 		f.large.snap = l.db.Snapshot()
 		l.given, l.dirty = nil, 0
+		l.held = l.gen
 		l.gen++
 	}
 	t.frozen = append(t.frozen, f)
@@ -229,6 +230,9 @@ func (f *Frozen) abortLarge() {
 		if !t.forget {
 			l.given = append(l.given, g.large.gens...)
 			l.dirty += g.count
+			if len(g.large.gens) > 0 {
+				l.held = min(l.held, g.large.gens[0]-1)
+			}
 		}
 	}
 	slices.Sort(l.given)

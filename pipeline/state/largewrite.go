@@ -49,7 +49,7 @@ func (l *large) upsert(key, sub []byte, size int, keep bool) (val []byte, create
 
 // touch notes that a record changes: for the next checkpoint, and for the Backing.
 func (l *large) touch(id uint32, rec []byte) {
-	if genOf(rec) != l.gen && !(l.fault.oldMark && genOf(rec) != 0) {
+	if genOf(rec) != l.gen && !l.unmarked && !(l.fault.oldMark && genOf(rec) != 0) {
 		binary.LittleEndian.PutUint32(rec[genAt:], l.gen)
 		rec[0] |= hotMark
 		l.dirty++

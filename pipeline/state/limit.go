@@ -37,8 +37,12 @@ func (l *Limit) Apart(rows []int) bool {
 
 // most is Len or more: it costs nothing.
 func (t *Table) most() int {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		return t.large.live
+	}
+	if LargeBuilt && t.far != nil {
+		t.far.settle()
+		return t.far.newest.large.live
 	}
 	return t.live
 }

@@ -26,6 +26,9 @@ const (
 // Append puts an element at the end of a key's list. It fails with ErrMaxKeys only, when the list is new.
 func (t *Table) Append(key, elem []byte) error {
 	t.wantList()
+	if LargeBuilt && t.far != nil {
+		return t.far.append(t, key, elem)
+	}
 	t.maintain()
 	size := uvarintBytes(len(elem)) + len(elem)
 	var number uint64
@@ -176,6 +179,9 @@ func (t *Table) trim(key []byte, n int) {
 // last element.
 func (t *Table) DropFront(key []byte, n int) (dropped int) {
 	t.wantList()
+	if LargeBuilt && t.far != nil {
+		return t.far.dropFront(key, n)
+	}
 	t.maintain()
 	for dropped < n {
 		id, rec := t.oldest(key)
@@ -209,6 +215,9 @@ func (t *Table) DropFront(key []byte, n int) (dropped int) {
 // ListLen is the number of elements of a key's list that have not expired.
 func (t *Table) ListLen(key []byte) int {
 	t.wantList()
+	if LargeBuilt && t.far != nil {
+		return t.far.listLen(key)
+	}
 	g, ok := t.groups.Get(key)
 	if !ok {
 		return 0
@@ -228,6 +237,10 @@ func (t *Table) ListLen(key []byte) int {
 // RangeList calls f for the elements of a key's list, the oldest first, until f returns false. f must not change the table.
 func (t *Table) RangeList(key []byte, f func(elem []byte) bool) {
 	t.wantList()
+	if LargeBuilt && t.far != nil {
+		t.far.rangeList(key, f)
+		return
+	}
 	id, _ := t.oldest(key)
 	for id != 0 {
 		rec := t.slab.at(t.index.entry(id).ref)

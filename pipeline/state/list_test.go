@@ -18,6 +18,7 @@ func listed(ttl int64, maxKeys int) state.Spec {
 
 // listModel is a List table as slices, and what its checkpoints must make of it.
 type listModel struct {
+	make  func(state.Spec) *state.Table
 	spec  state.Spec
 	table *state.Table
 	now   int64
@@ -33,8 +34,8 @@ type listPending struct {
 	content lists
 }
 
-func newListModel(spec state.Spec) *listModel {
-	return &listModel{spec: spec, table: state.New(spec), m: lists{}, base: map[[2]string]string{}}
+func newListModel(spec state.Spec, table func(state.Spec) *state.Table) *listModel {
+	return &listModel{make: table, spec: spec, table: table(spec), m: lists{}, base: map[[2]string]string{}}
 }
 
 func (l lists) clone() lists {
@@ -115,7 +116,7 @@ func (m *listModel) commit(t fataler, unlock, lock func()) {
 // restored loads what is on flash, in any order, and expects the table as it was at the barrier.
 func (m *listModel) restored(t fataler, p listPending) {
 	t.Helper()
-	back := &listModel{spec: m.spec, table: state.New(m.spec), m: p.content.clone(), now: p.now}
+	back := &listModel{make: m.make, spec: m.spec, table: m.make(m.spec), m: p.content.clone(), now: p.now}
 	for k, v := range m.base {
 		if err := back.table.Load([]byte(k[0]), []byte(k[1]), []byte(v)); err != nil {
 			t.Fatalf("load: %v", err)
@@ -146,7 +147,7 @@ func (m *listModel) abort(i int, unlock, lock func()) {
 }
 
 func (m *listModel) freeze() {
-	m.out = append(m.out, listPending{pending{f: m.table.Freeze(), now: m.now}, m.m.clone()})
+	m.out = append(m.out, listPending{pending{f: m.table.Freeze(), now: m.now, large: m.table.Large()}, m.m.clone()})
 }
 
 func (m *listModel) step(t *rapid.T, beside bool) {
@@ -203,9 +204,9 @@ func (m *listModel) step(t *rapid.T, beside bool) {
 	}
 }
 
-func propertyLists(beside bool) func(*rapid.T) {
+func propertyLists(beside bool, table func(state.Spec) *state.Table) func(*rapid.T) {
 	return func(t *rapid.T) {
-		m := newListModel(listed(rapid.SampledFrom([]int64{0, 5, 50}).Draw(t, "ttl"), rapid.SampledFrom([]int{0, 0, 4}).Draw(t, "maxKeys")))
+		m := newListModel(listed(rapid.SampledFrom([]int64{0, 5, 50}).Draw(t, "ttl"), rapid.SampledFrom([]int{0, 0, 4}).Draw(t, "maxKeys")), table)
 		m.table.Lock()
 		defer m.table.Unlock()
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
@@ -231,18 +232,18 @@ func propertyLists(beside bool) func(*rapid.T) {
 }
 
 // TestListModel: the lists are the model's at every step, and base and deltas give them at each committed barrier.
-func TestListModel(t *testing.T) { rapid.Check(t, propertyLists(false)) }
+func TestListModel(t *testing.T) { rapid.Check(t, propertyLists(false, state.New)) }
 
 // TestListModelConcurrent has the encoder run beside the owner.
-func TestListModelConcurrent(t *testing.T) { rapid.Check(t, propertyLists(true)) }
+func TestListModelConcurrent(t *testing.T) { rapid.Check(t, propertyLists(true, state.New)) }
 
 // FuzzListModel lets the fuzzer choose the operations.
-func FuzzListModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(propertyLists(false))) }
+func FuzzListModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(propertyLists(false, state.New))) }
 
 // TestPlantedListFaultsAreFound: the model must find a forgotten abort, and elements that slip into a checkpoint's chunk.
 func TestPlantedListFaultsAreFound(t *testing.T) {
 	for name, plant := range map[string]func(*state.Table){"": nil, "forgotten abort": (*state.Table).ForgetDirty, "held chunk": (*state.Table).AppendHeld} {
-		m := newListModel(listed(0, 0))
+		m := newListModel(listed(0, 0), state.New)
 		if plant != nil {
 			plant(m.table)
 		}

@@ -30,13 +30,17 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 		stamp = int64(binary.BigEndian.Uint64(val[n:]))
 		val = val[:n]
 	}
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		return t.large.load(key, sub, val, stamp, written.TTL > 0)
 	}
 	if t.spec.Kind == List {
 		if err := t.loadChunk(sub, val); err != nil {
 			return err
 		}
+	}
+	if LargeBuilt && t.far != nil {
+		t.far.loading = true
+		return t.far.chunks.large.load(key, sub, val, stamp, written.TTL > 0)
 	}
 	hash := hashOf(key, sub)
 	if t.find(hash, key, sub) != 0 {

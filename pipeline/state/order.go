@@ -17,8 +17,8 @@ const indexWaiting = 1024
 
 // NewIndex makes an empty index beside a large table; nil for a table in memory, whose operator keeps its own.
 func (t *Table) NewIndex() *Index {
-	l := t.large
-	if l == nil {
+	l := t.locked().large
+	if !LargeBuilt || l == nil {
 		return nil
 	}
 	return &Index{table: t.spec.Name, db: l.db, prefix: prefix(l.pool.number(), 'i'), batch: l.db.Batch()}

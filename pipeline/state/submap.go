@@ -72,7 +72,7 @@ func (t *Table) deleteGroup(key []byte) bool {
 
 // RangeSub calls f for the subkeys of one key in byte order, until f returns false. f must not change the table.
 func (t *Table) RangeSub(key []byte, f func(sub, val []byte) bool) {
-	if t.large != nil && t.spec.Kind == Map {
+	if LargeBuilt && t.large != nil && t.spec.Kind == Map {
 		t.large.rangeSub(key, f)
 		return
 	}

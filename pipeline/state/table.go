@@ -36,7 +36,8 @@ type Table struct {
 	limit   *Limit // shared with the tables of other instances; nil: MaxKeys is this table's own
 	ceiling int    // Limit.Apart: entries that this table may come to
 
-	large *large // not nil: the entries lie there, and of the fields above only mu, spec, layout, now, limit and those of frozen are in use
+	large *large     // not nil: the entries lie there, and of the fields above only mu, spec, layout, now, limit and those of frozen are in use
+	far   *largeList // not nil: the lists lie there, and only spec, layout, now and limit are in use
 
 	listKey     [chunkNumber]byte // scratch
 	untracked   bool              // changes are in no checkpoint
@@ -69,14 +70,26 @@ func NewScratch(spec Spec) *Table {
 }
 
 func (t *Table) Spec() Spec { return t.spec }
-func (t *Table) Lock()      { t.mu.Lock() }
-func (t *Table) Unlock()    { t.mu.Unlock() }
+func (t *Table) Lock()      { t.locked().mu.Lock() }
+func (t *Table) Unlock()    { t.locked().mu.Unlock() }
+
+// locked is the table whose lock it is: that which a Frozen knows.
+func (t *Table) locked() *Table {
+	if LargeBuilt && t.far != nil {
+		return t.far.chunks
+	}
+	return t
+}
 
 // Len is the number of entries (of a Map table: of subkeys, of a List table: of lists) that have not expired. It does not depend on when the
 // memory of expired ones is reclaimed.
 func (t *Table) Len() int {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		return t.large.len()
+	}
+	if LargeBuilt && t.far != nil {
+		t.far.settle()
+		return t.far.newest.Len()
 	}
 	t.seal()
 	return t.live
@@ -115,7 +128,7 @@ func (t *Table) Get(key []byte) ([]byte, bool) { return t.GetSub(key, nil) }
 
 // GetSub is Get for one subkey of a Map table.
 func (t *Table) GetSub(key, sub []byte) ([]byte, bool) {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		return t.large.get(key, sub)
 	}
 	id := t.find(hashOf(key, sub), key, sub)
@@ -132,7 +145,7 @@ func (t *Table) GetSub(key, sub []byte) ([]byte, bool) {
 // At gives read-only views of the key and value of an entry, valid until the next mutating call; nil when the entry is
 // no longer there.
 func (t *Table) At(ref Ref) (key, val []byte) {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		panic("BUG: a large table has no entry numbers")
 	}
 	if ref == 0 || uint32(ref) > t.index.last {
@@ -177,7 +190,7 @@ func (t *Table) UpsertSub(key, sub []byte, size int) (val []byte, created bool, 
 
 // UpsertRef is Upsert that also tells the entry's number, for At.
 func (t *Table) UpsertRef(key []byte, size int) (val []byte, ref Ref, created bool, err error) {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		panic("BUG: a large table has no entry numbers")
 	}
 	val, id, created, err := t.upsert(key, nil, size, true)
@@ -186,7 +199,7 @@ func (t *Table) UpsertRef(key []byte, size int) (val []byte, ref Ref, created bo
 
 // upsert does not clear what lies behind the kept part when keep is false: the caller overwrites all of it.
 func (t *Table) upsert(key, sub []byte, size int, keep bool) (val []byte, id uint32, created bool, err error) {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		val, created, err = t.large.upsert(key, sub, size, keep)
 		return val, 0, created, err
 	}
@@ -260,11 +273,14 @@ func (t *Table) resize(e *entry, rec []byte, size int, keep bool) []byte {
 func (t *Table) Delete(key []byte) bool {
 	switch t.spec.Kind {
 	case Map:
-		if t.large != nil {
+		if LargeBuilt && t.large != nil {
 			return t.large.deleteGroup(key)
 		}
 		return t.deleteGroup(key)
 	case List:
+		if LargeBuilt && t.far != nil {
+			return t.far.delete(key)
+		}
 		return t.deleteList(key)
 	}
 	return t.DeleteSub(key, nil)
@@ -273,7 +289,7 @@ func (t *Table) Delete(key []byte) bool {
 // DeleteSub removes one subkey of a Map table and tells whether it was there.
 func (t *Table) DeleteSub(key, sub []byte) bool {
 	t.wantSub(sub)
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		return t.large.deleteSub(key, sub)
 	}
 	t.maintain()
@@ -334,8 +350,12 @@ func (t *Table) uncount(rec []byte) {
 // Range calls f for every live entry in no particular order, until f returns false. Of a List table it is called for every element,
 // without a subkey, those of one list in their order. f must not change the table.
 func (t *Table) Range(f func(key, sub, val []byte) bool) {
-	if t.large != nil {
+	if LargeBuilt && t.large != nil {
 		t.large.rangeAll(f)
+		return
+	}
+	if LargeBuilt && t.far != nil {
+		t.far.rangeAll(f)
 		return
 	}
 	if t.spec.Kind == List {

@@ -27,6 +27,16 @@ func openPool(wrap func(state.Backing) state.Backing) (*state.Pool, error) {
 	return state.NewPool(wrap(db), 600), nil
 }
 
+// largeStore is a store of a test's own.
+func largeStore(t *testing.T) *pebblekv.DB {
+	db, err := pebblekv.OpenMem(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // a life that fails leaves walks open
+	return db
+}
+
 // largeTables gives how a life makes its tables; nil: in memory.
 func largeTables(t fatal, large bool) func(string, state.Spec) *state.Table {
 	pool, err := largePool()

@@ -14,7 +14,7 @@ import (
 // anySource gives the sources of a drawn case another format now and then, CSV with several records in a message or Sparkplug, whose decoder has state
 // of its own, and a watermark per key.
 func anySource(t *rapid.T, text string, entries []pipeline.Entry) (string, []pipeline.Entry) {
-	perKey := rapid.SampledFrom([]string{"", "", ", watermark_by: k", ", watermark_by: [k, v], watermark_keys: 5"}).Draw(t, "watermark by")
+	perKey := rapid.SampledFrom([]string{"", "", ", watermark_by: k", ", watermark_by: [k, v], watermark_keys: 5", ", watermark_by: [k, v], watermark_keys: 40"}).Draw(t, "watermark by")
 	text = strings.ReplaceAll(text, "time: {field: ts,", "time: {field: ts"+perKey+",")
 	switch rapid.SampledFrom([]string{"json", "json", "csv", "sparkplug"}).Draw(t, "format") {
 	case "csv":

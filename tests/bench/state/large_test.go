@@ -36,6 +36,14 @@ var roles = map[string]func() error{
 	"large-1M":     func() error { return fillLarge(memoryKeys) },
 	"memory-small": func() error { return updates(1_000) },
 	"memory-1M":    func() error { return updates(memoryKeys) },
+
+	"refill-memory-2M": func() error { return refill(joinKeys, state.New) },
+	"refill-2M":        func() error { return refillLarge(joinKeys) },
+	"refill-10M":       func() error { return refillLarge(largeKeys) },
+	"interval-memory":  func() error { return joined(intervalJoin(), state.New) },
+	"interval-large":   func() error { return joinedLarge(intervalJoin()) },
+	"latest-memory":    func() error { return joined(latestJoin(), state.New) },
+	"latest-large":     func() error { return joinedLarge(latestJoin()) },
 }
 
 func TestMain(m *testing.M) {
