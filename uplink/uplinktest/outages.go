@@ -26,7 +26,7 @@ func (s *suite) silence(p plant) error {
 	line, connect := s.way()
 	q := NewQueue(1, 0)
 	q.Add(rows(1, 20)...)
-	d, err := s.start(q, p(connect(s, "a")), one, silenceTimeout)
+	d, err := s.start(q, p(connect(s, "a")), one, max(silenceTimeout, s.o.Timeout))
 	if err != nil {
 		return err
 	}
