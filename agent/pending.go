@@ -32,7 +32,7 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, pipeline string, o api.Res
 	if err != nil {
 		return err
 	}
-	if _, err := ReadSavepoint(ctx, o.File); err != nil { // before the pipeline is stopped
+	if err := s.judge(ctx, o); err != nil { // before the pipeline is stopped
 		return err
 	}
 	if err := s.ask(ctx, command{stop: true}); err != nil {
@@ -45,6 +45,19 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, pipeline string, o api.Res
 		return err
 	}
 	return s.started(ctx)
+}
+
+// judge refuses a restore that could not be carried out, as far as that can be told while the pipeline runs.
+func (s *supervisor) judge(ctx context.Context, o api.RestoreOptions) error {
+	f, err := ReadSavepoint(ctx, o.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if a := s.running(); a != nil {
+		_, _, err = a.wayOf(f, o)
+	}
+	return err
 }
 
 // startPoll is how often a starting pipeline is looked at.
@@ -158,17 +171,11 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 		return err
 	}
 	defer f.Close()
-	verdict, err := savepoints.Judge(&f.Head, f.Counts(), a.graph, o.AllowDroppedState)
+	verdict, way, err := a.wayOf(f, o)
 	if err != nil {
 		return err
 	}
 	j := a.agent.journal
-	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
-		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same, Ends: a.outbox.Ends(), AcceptGap: o.AcceptGap,
-	})
-	if err != nil {
-		return err
-	}
 	a.agent.clock.Raise(f.Head.ElapsedNs)
 	j.Retain(a.id.String(), way.Position)
 	if first := j.First(); way.Position+1 < first {
@@ -193,4 +200,22 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	a.log.Info("savepoint restored", "file", o.File, "checkpoint", m.ID, "position", uint64(m.Position), "entries", f.Summary.Entries, "results", f.Summary.Results,
 		"generation", m.Generation, "break", way.Why)
 	return nil
+}
+
+// wayOf tells what the plan takes over of a savepoint, and where the pipeline goes on from it.
+func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Verdict, savepoints.Way, error) {
+	verdict, err := savepoints.Judge(&f.Head, f.Counts(), a.graph, o.AllowDroppedState)
+	if err != nil {
+		return nil, savepoints.Way{}, err
+	}
+	stood, own, err := a.since(&f.Head)
+	if err != nil {
+		return nil, savepoints.Way{}, err
+	}
+	j := a.agent.journal
+	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
+		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,
+		Ends: a.outbox.Ends(), AcceptGap: o.AcceptGap,
+	})
+	return verdict, way, err
 }

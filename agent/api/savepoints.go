@@ -14,6 +14,8 @@ type SavepointOptions struct {
 	Pipeline string `json:"-"`
 	Name     string `json:"name,omitempty"` // "": PIPELINE-TIME
 	Dir      string `json:"dir,omitempty"`  // absolute; "": the agent's
+	// Drain ends event time before a savepoint that the pipeline stops with: every window fires.
+	Drain bool `json:"drain,omitempty"`
 }
 
 // SavepointInfo is one savepoint file.

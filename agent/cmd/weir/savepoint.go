@@ -54,6 +54,9 @@ func stopCommand(o *options) *cobra.Command {
 		Use: "stop PIPELINE", Short: "Make a last checkpoint, or a savepoint, and stop the pipeline; it holds its place in the journal",
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
+			if to.Drain && !with {
+				return usageError{errors.New("--drain goes with --savepoint")}
+			}
 			if with || to != (api.SavepointOptions{}) {
 				return o.takeSavepoint(c, args[0], to, true)
 			}
@@ -65,6 +68,7 @@ func stopCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&with, "savepoint", false, "stop behind a savepoint: no record was read and no result came behind it")
+	c.Flags().BoolVar(&to.Drain, "drain", false, "with --savepoint: end event time before it, so that every window fires; for a pipeline that will not go on")
 	placed(c, &to)
 	return c
 }
@@ -169,6 +173,9 @@ func inspectCommand(o *options) *cobra.Command {
 			w := c.OutOrStdout()
 			fmt.Fprintf(w, "pipeline %s of %s, checkpoint %d at position %d, generation %d, written by weir %s at %s\n",
 				info.Pipeline, info.Gateway, info.Checkpoint, info.Position, info.Generation, info.Version, info.Time.UTC().Format(time.RFC3339))
+			if f.Head.Drained {
+				fmt.Fprintln(w, "drained: event time was ended before it, no window is open")
+			}
 			counts := f.Counts()
 			for i, t := range f.Head.Tables {
 				fmt.Fprintf(w, "table  %s/%s  %s version %d, %d entries\n", t.UID, t.Name, t.Type, t.Version, counts[i])
