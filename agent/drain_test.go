@@ -145,3 +145,73 @@ func TestRefusedRestoreLeavesThePipelineRunning(t *testing.T) {
 	b.halt()
 	b.wantIDs("p", [2]int{1, 100})
 }
+
+// TestCancelledRestoreGoesOnFromItsOwnState: an order that cannot be carried out keeps the pipeline from starting until it is taken back, by a running agent and on
+// the files of a stopped one.
+func TestCancelledRestoreGoesOnFromItsOwnState(t *testing.T) {
+	b := newBench(t, pipelineNamed("p", "log"))
+	b.start()
+	b.put(1, 50)
+	b.await("delivery", at(50))
+	info := b.savepoint(false)
+	if err := b.agent.RestoreSavepoint(t.Context(), "p", api.RestoreOptions{Cancel: true}); err == nil {
+		t.Error("cancelled what was not ordered")
+	}
+	state := filepath.Join(b.dir, "state")
+	last := 50
+	for _, live := range []bool{true, false} {
+		b.halt()
+		if err := OrderRestore(state, "p", api.RestoreOptions{File: info.File + ".gone"}); err != nil {
+			t.Fatal(err)
+		}
+		if !live {
+			if err := CancelRestore(state, "p"); err != nil {
+				t.Fatal(err)
+			}
+			if err := CancelRestore(state, "p"); err == nil {
+				t.Error("cancelled twice")
+			}
+		}
+		b.start()
+		if live {
+			b.await("refusal", func(s *api.Status) bool { return s.Pipelines[0].State == "failed" })
+			if err := b.agent.RestoreSavepoint(t.Context(), "p", api.RestoreOptions{Cancel: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.put(last+1, last+50)
+		last += 50
+		b.await("more", at(uint64(last)))
+	}
+	b.halt()
+	b.wantIDs("p", [2]int{1, 150})
+}
+
+// TestCheckReadsSavepoints: a whole one is told of, a damaged one is damage.
+func TestCheckReadsSavepoints(t *testing.T) {
+	b := newBench(t, pipelineNamed("p", "log"))
+	b.start()
+	b.put(1, 50)
+	b.await("delivery", at(50))
+	info := b.savepoint(false)
+	b.halt()
+	for _, spoilt := range []bool{false, true} {
+		if spoilt {
+			text, err := os.ReadFile(info.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text[len(text)/2] ^= 1
+			if err := os.WriteFile(info.File, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := Check(t.Context(), b.parse())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Contains(strings.Join(r.Lines, "\n"), "savepoint "+filepath.Base(info.File)); told == spoilt || (len(r.Damage) > 0) != spoilt {
+			t.Errorf("spoilt %v: %v", spoilt, r)
+		}
+	}
+}

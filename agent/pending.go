@@ -32,6 +32,9 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, pipeline string, o api.Res
 	if err != nil {
 		return err
 	}
+	if o.Cancel {
+		return a.cancelRestore(ctx, s, id)
+	}
 	if err := s.judge(ctx, o); err != nil { // before the pipeline is stopped
 		return err
 	}
@@ -105,6 +108,55 @@ func OrderRestore(stateDir, pipeline string, o api.RestoreOptions) error {
 	return writeRestore(filepath.Join(stateDir, "pipelines", id.String()), o)
 }
 
+// CancelRestore takes an order back that was not carried out, of an agent that does not run. It is durable on return.
+func CancelRestore(stateDir, pipeline string) error {
+	lock, err := LockStateDir(stateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	r, err := OpenRegistry(disk.OS, stateDir)
+	if err != nil {
+		return err
+	}
+	id, err := parseUUID(r.Pipelines[pipeline])
+	if err != nil {
+		return fmt.Errorf("%w: %q", api.ErrNotFound, pipeline)
+	}
+	return cancelRestore(filepath.Join(stateDir, "pipelines", id.String()))
+}
+
+func cancelRestore(dir string) error {
+	err := disk.OS.Remove(filepath.Join(dir, restoreFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: no restore is ordered", api.ErrNotFound)
+	}
+	if err == nil {
+		err = disk.OS.SyncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("cancel the restore: %w", err)
+	}
+	return nil
+}
+
+// cancelRestore takes the order of a pipeline that it failed at back, and starts the pipeline from its own checkpoints.
+func (a *Agent) cancelRestore(ctx context.Context, s *supervisor, id snapshot.UUID) error {
+	if s.running() != nil {
+		return fmt.Errorf("%w: pipeline %s runs, no restore is ordered", api.ErrNotFound, s.name)
+	}
+	if err := s.ask(ctx, command{stop: true}); err != nil { // between two tries it may wait, or be in one
+		return err
+	}
+	if err := cancelRestore(filepath.Join(a.pipelinesDir(), id.String())); err != nil {
+		return err
+	}
+	if err := s.ask(ctx, command{}); err != nil {
+		return err
+	}
+	return s.started(ctx)
+}
+
 func writeRestore(dir string, o api.RestoreOptions) error {
 	b, err := json.Marshal(o)
 	if err == nil {
@@ -151,7 +203,7 @@ func (a *attempt) restorePending(ctx context.Context) error {
 		err = a.restoreSavepoint(ctx, o)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: restore of a savepoint, ordered by %s: %w; mend that and start the pipeline, or remove the order to start from its own checkpoints", errFinal, name, err)
+		return fmt.Errorf("%w: restore of a savepoint, ordered by %s: %w; mend that and start the pipeline, or take the order back (weir savepoint restore --cancel) to start from its own checkpoints", errFinal, name, err)
 	}
 	if err := disk.OS.Remove(name); err != nil {
 		return fmt.Errorf("remove the order of a restore that is done: %w", err)

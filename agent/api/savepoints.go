@@ -41,6 +41,7 @@ type RestoreOptions struct {
 	Claim             bool   `json:"claim,omitempty"`
 	AcceptGap         bool   `json:"accept_gap,omitempty"`
 	AllowDroppedState bool   `json:"allow_dropped_state,omitempty"`
+	Cancel            bool   `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
 }
 
 // bodyMax bounds what a request may bring.

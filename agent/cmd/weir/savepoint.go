@@ -192,11 +192,18 @@ func inspectCommand(o *options) *cobra.Command {
 func restoreCommand(o *options) *cobra.Command {
 	var r api.RestoreOptions
 	c := &cobra.Command{
-		Use: "restore PIPELINE FILE", Short: "Make a savepoint the state of a pipeline, in place of what it has",
+		Use: "restore PIPELINE [FILE]", Short: "Make a savepoint the state of a pipeline, in place of what it has",
 		Long: `The pipeline stops and starts again from the savepoint. Without a running agent the next start of it restores. The results go on where the savepoint
-stands when the records behind it are still in the journal; else continuity is broken, which needs --accept-gap: the sinks begin a new generation.`,
-		Args: usageArgs(cobra.ExactArgs(2)),
+stands when the records behind it are still in the journal; else continuity is broken, which needs --accept-gap: the sinks begin a new generation.
+An order that cannot be carried out keeps the pipeline from starting: --cancel, without a FILE, takes it back.`,
+		Args: usageArgs(cobra.RangeArgs(1, 2)),
 		RunE: func(c *cobra.Command, args []string) error {
+			if r.Cancel != (len(args) == 1) {
+				return usageError{errors.New("a FILE is needed, or --cancel without one")}
+			}
+			if r.Cancel {
+				return o.cancelRestore(c, args[0])
+			}
 			path, err := filepath.Abs(args[1])
 			if err != nil {
 				return err
@@ -226,8 +233,24 @@ stands when the records behind it are still in the journal; else continuity is b
 	f := c.Flags()
 	f.BoolVar(&r.Claim, "claim", false, "the savepoint belongs to the agent from then on, which removes the file once it is restored (default: the file is left alone)")
 	f.BoolVar(&r.AcceptGap, "accept-gap", false, "go on though continuity is broken: the sinks begin a new generation")
+	f.BoolVar(&r.Cancel, "cancel", false, "take back the order of a restore that could not be carried out: the pipeline starts from its own checkpoints")
 	f.BoolVar(&r.AllowDroppedState, "allow-dropped-state", false, "start steps empty whose state this plan cannot take over")
 	return c
+}
+
+func (o *options) cancelRestore(c *cobra.Command, pipeline string) error {
+	client, err := o.client()
+	if err == nil {
+		err = client.RestoreSavepoint(c.Context(), pipeline, api.RestoreOptions{Cancel: true})
+	}
+	if !errors.Is(err, api.ErrNotRunning) {
+		return err
+	}
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return usageError{err}
+	}
+	return agent.CancelRestore(cfg.StateDir.Value, pipeline)
 }
 
 func removeCommand(o *options) *cobra.Command {
