@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/savepoints"
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -23,8 +24,8 @@ import (
 const restoreFile = "restore.json"
 
 // RestoreSavepoint makes a savepoint the state of a pipeline, in place of what it has now. The pipeline stops, and starts from the savepoint.
-func (a *Agent) RestoreSavepoint(ctx context.Context, pipeline string, o api.RestoreOptions) error {
-	s, err := a.supervisorOf(pipeline)
+func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.RestoreOptions) error {
+	s, err := a.supervisorOf(name)
 	if err != nil {
 		return err
 	}
@@ -233,6 +234,7 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	if first := j.First(); way.Position+1 < first {
 		return fmt.Errorf("the journal let records %d to %d go meanwhile", way.Position+1, first-1)
 	}
+	way.Position = min(way.Position+pipeline.Position(plantedLate()), max(way.Position, j.Last()))
 	inc, stamp := a.agent.incarnation(), a.agent.clock.Stamp()
 	uids := []string{}
 	for _, s := range a.graph.Sinks {
