@@ -14,7 +14,6 @@ import (
 	"github.com/weirstream/weir/store/outbox"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/filesink"
-	"github.com/weirstream/weir/uplink/httpsink"
 	"github.com/weirstream/weir/uplink/objectsink"
 )
 
@@ -148,19 +147,7 @@ func batchLimits(c *uplink.Config, records int, bytes, timeoutNs int64) {
 func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 	switch {
 	case s.Spec.HTTP != nil:
-		h := s.Spec.HTTP
-		c := httpsink.Default()
-		c.URL, c.Protocol, c.TokenFile, c.TLS.CA, c.Board = h.URL.Value, h.Protocol, h.TokenFile, h.CAFile, a.agent.gateway()
-		c.Transports = a.agent.transports
-		c.DenyPrivate = !a.agent.config.Security.AllowPrivate
-		if h.Gzip {
-			c.Compression = "gzip"
-		}
-		c.Headers = map[string]string{}
-		for _, header := range h.Headers {
-			c.Headers[header.Name.Value] = header.Expr.Value
-		}
-		return httpsink.New(c)
+		return a.httpEndpoint(s.Spec.HTTP)
 	case s.Spec.Postgres != nil:
 		return a.postgresEndpoint(s)
 	case s.Spec.File != nil:
@@ -168,9 +155,9 @@ func (a *attempt) endpoint(s *plan.Sink) (uplink.Endpoint, error) {
 		if err := disk.OS.MkdirAll(filepath.Dir(s.Spec.File.File)); err != nil {
 			return nil, fmt.Errorf("make directory of sink %s: %w", s.UID, err)
 		}
-		return filesink.New(filesink.Config{Path: s.Spec.File.File})
+		return filesink.New(filesink.Config{Path: s.Spec.File.File, MaxBytes: s.Spec.File.RotateBytes, Keep: s.Spec.File.Keep})
 	case s.Spec.Objects != nil:
-		return objectsink.New(a.objectsConfig(s.Spec.Objects))
+		return objectsink.New(a.objectsConfig(s))
 	case s.Spec.NATS != nil:
 		return a.natsEndpoint(s.Spec.NATS)
 	case s.Spec.MQTT != nil:

@@ -16,7 +16,7 @@ func (a *attempt) influxEndpoint(s *plan.Sink) (uplink.Endpoint, error) {
 	t := s.Spec.Influx
 	c := influx.Config{HTTP: httpsink.Default(), URL: t.URL.Value, Org: t.Org.Value, Bucket: t.Bucket.Value, Measurement: t.Measurement.Value,
 		Time: t.Time.Value, TimeUnit: influxUnits[t.TimeUnit], Distinct: t.Distinct, SignedOnly: !t.Unsigned, Gzip: t.Gzip}
-	c.HTTP.TokenFile, c.HTTP.TLS.CA, c.HTTP.Transports, c.HTTP.DenyPrivate = t.TokenFile, t.CAFile, a.agent.transports, !a.agent.config.Security.AllowPrivate
+	c.HTTP.TokenFile, c.HTTP.TLS, c.HTTP.Transports, c.HTTP.DenyPrivate = t.TokenFile, tlsOf(&t.Certificates), a.agent.transports, !a.agent.config.Security.AllowPrivate
 	for _, col := range s.Points {
 		c.Columns = append(c.Columns, influx.Column(col))
 	}

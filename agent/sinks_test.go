@@ -60,18 +60,6 @@ func objectIDs(t *testing.T, dir string) map[int]int {
 	return ids
 }
 
-func wantEachOnce(t *testing.T, where string, ids map[int]int, last int) {
-	t.Helper()
-	for id := 1; id <= last; id++ {
-		if ids[id] != 1 {
-			t.Errorf("%s holds id %d %d times", where, id, ids[id])
-		}
-	}
-	if len(ids) != last {
-		t.Errorf("%s holds %d ids, want %d", where, len(ids), last)
-	}
-}
-
 // TestSinksThatAreDownAtBoot: the agent starts, says of each sink what is wrong, delivers to the others, keeps the rest over a
 // restart, and delivers it when the server is there.
 func TestSinksThatAreDownAtBoot(t *testing.T) {

@@ -43,6 +43,8 @@ func (p *Pipeline) checkDeadSink(problems *plan.Problems) {
 	switch s := p.Sinks[i]; {
 	case s.Postgres != nil:
 		problems.Add(at.Pos, "", allowed, "sink %s writes columns, dead letters are documents", quote(at.Value))
+	case s.Objects != nil && s.Objects.Format.Value == plan.FormatCSV:
+		problems.Add(at.Pos, "", allowed+"; objects with format json", "sink %s writes columns, dead letters are documents", quote(at.Value))
 	case s.HTTP != nil && s.HTTP.Protocol == "plain":
 		problems.Add(at.Pos, "", allowed, "sink %s has protocol plain, which cannot say what it holds", quote(at.Value))
 	case s.File != nil && p.Restart.Failover == FailoverRegion:

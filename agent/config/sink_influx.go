@@ -26,12 +26,11 @@ func checkPointName(name string) string {
 
 const influxTexts = "columns of the rows, or $seq, $generation, $stream, $gateway, $row"
 
-var influxObject = &object[plan.InfluxTarget]{what: "influx", place: func(t *plan.InfluxTarget, at plan.Pos) { t.Pos = at }, list: []*setting{
+var influxObject = &object[plan.InfluxTarget]{what: "influx", place: func(t *plan.InfluxTarget, at plan.Pos) { t.Pos = at }, list: append([]*setting{
 	set("url", textKind{what: "a URL such as https://influx.example.com", pattern: "^https?://"}, func(t *plan.InfluxTarget) *plan.Text { return &t.URL }, "Server; /api/v2/write is put behind it.", required()),
 	set("org", textKind{what: "the name of an organization"}, func(t *plan.InfluxTarget) *plan.Text { return &t.Org }, "Organization. Left out: none is named (InfluxDB 1.8)."),
 	set("bucket", textKind{what: "the name of a bucket"}, func(t *plan.InfluxTarget) *plan.Text { return &t.Bucket }, "Bucket (InfluxDB 1.8: database, or database/retention policy). It is not made.", required()),
 	set("token_file", fileKind, func(t *plan.InfluxTarget) *string { return &t.TokenFile }, "File with the token. Read again after a refusal.", secretFile()),
-	set("ca", fileKind, func(t *plan.InfluxTarget) *string { return &t.CAFile }, "CA certificates (PEM). Left out: the system's."),
 	set("measurement", pointNameKind, func(t *plan.InfluxTarget) *plan.Text { return &t.Measurement }, "Measurement of all points.", required()),
 	set("tags", columnsKind{what: "tag", texts: influxTexts, free: true}, func(t *plan.InfluxTarget) *[]plan.ColumnSpec { return &t.Tags },
 		"Tags: with the measurement they name the series. Left out: none."),
@@ -45,7 +44,8 @@ var influxObject = &object[plan.InfluxTarget]{what: "influx", place: func(t *pla
 	set("gzip", boolKind{}, func(t *plan.InfluxTarget) *bool { return &t.Gzip }, "Compress the requests.", byDefault("true")),
 	set("batch", influxBatch, func(t *plan.InfluxTarget) *plan.InfluxTarget { return t }, "Size of a request."),
 	set("timeout", nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}, func(t *plan.InfluxTarget) *int64 { return &t.TimeoutNs }, "How long a request may take.", byDefault("30s")),
-}, check: func(r *reader, n *node, t *plan.InfluxTarget) {
+}, certificates(func(t *plan.InfluxTarget) *plan.Certificates { return &t.Certificates })...), check: func(r *reader, n *node, t *plan.InfluxTarget) {
+	checkCertificates(r, n, &t.Certificates)
 	for _, list := range [][]plan.ColumnSpec{t.Tags, t.Fields} {
 		for _, c := range list {
 			if reason := checkPointName(c.Name.Value); reason != "" {

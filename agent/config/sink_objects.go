@@ -21,7 +21,9 @@ var objectsObject = &object[plan.ObjectsTarget]{what: "objects", place: func(o *
 	set("credentials_file", fileKind, func(o *plan.ObjectsTarget) *string { return &o.CredentialsFile },
 		"File in the form of ~/.aws/credentials; its section [default] is read, again after a refusal. Left out: anonymous.", secretFile()),
 	set("ca", fileKind, func(o *plan.ObjectsTarget) *string { return &o.CAFile }, "CA certificates (PEM). Left out: the system's."),
-	set("compression", choiceKind{words: []string{"zstd", "gzip", "none"}}, func(o *plan.ObjectsTarget) *string { return &o.Compression }, "How the JSON lines of an object are compressed.", byDefault("zstd")),
+	set("format", choiceText{choiceKind{words: []string{"json", "csv"}}}, func(o *plan.ObjectsTarget) *plan.Text { return &o.Format },
+		"json: JSON lines, gaps among them. csv: a header and a record for each row, by RFC 4180; the columns of the rows have to be known.", byDefault("json")),
+	set("compression", choiceKind{words: []string{"zstd", "gzip", "none"}}, func(o *plan.ObjectsTarget) *string { return &o.Compression }, "How an object is compressed.", byDefault("zstd")),
 	set("batch", objectsBatch, func(o *plan.ObjectsTarget) *plan.ObjectsTarget { return o }, "Size of an object."),
 	set("timeout", nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}, func(o *plan.ObjectsTarget) *int64 { return &o.TimeoutNs }, "How long a batch may take: two puts.", byDefault("60s")),
 }, check: func(r *reader, n *node, o *plan.ObjectsTarget) {

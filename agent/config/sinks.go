@@ -59,17 +59,22 @@ var sinkObject = &object[plan.SinkSpec]{what: "a sink", place: func(s *plan.Sink
 	},
 }
 
-var httpObject = &object[plan.HTTPTarget]{what: "http", place: func(h *plan.HTTPTarget, at plan.Pos) { h.Pos = at }, list: []*setting{
+var httpObject = &object[plan.HTTPTarget]{what: "http", place: func(h *plan.HTTPTarget, at plan.Pos) { h.Pos = at }, list: append([]*setting{
 	set("url", textKind{what: "a URL such as https://ingest.example.com/weir", pattern: "^https?://"}, func(h *plan.HTTPTarget) *plan.Text { return &h.URL }, "Where batches are sent (POST).", required()),
 	set("protocol", choiceKind{words: []string{"weir", "plain"}}, func(h *plan.HTTPTarget) *string { return &h.Protocol },
 		"weir: the upstream deduplicates by sequence (uplink/receiver): exactly once. plain: any endpoint, Idempotency-Key is sent: at least once.", byDefault("weir")),
 	set("batch", batchObject, func(h *plan.HTTPTarget) *plan.HTTPTarget { return h }, "Size of a request."),
 	set("timeout", nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}, func(h *plan.HTTPTarget) *int64 { return &h.TimeoutNs }, "How long a request may take.", byDefault("30s")),
-	set("gzip", boolKind{}, func(h *plan.HTTPTarget) *bool { return &h.Gzip }, "Compress the requests.", byDefault("false")),
+	set("compression", choiceKind{words: []string{"none", "gzip", "zstd"}}, func(h *plan.HTTPTarget) *string { return &h.Compression },
+		"How requests of 1 KiB and more are compressed. The receiver takes all; zstd costs less CPU and fewer bytes.", byDefault("none")),
+	set("gzip", boolKind{}, func(h *plan.HTTPTarget) *bool { return &h.Gzip }, "The same as compression: gzip.", byDefault("false")),
 	set("headers", columnsKind{what: "header", texts: "texts", free: true}, func(h *plan.HTTPTarget) *[]plan.ColumnSpec { return &h.Headers }, "Headers sent with each request. Not for secrets: use token_file."),
 	set("token_file", fileKind, func(h *plan.HTTPTarget) *string { return &h.TokenFile }, "File with a token, sent as Authorization: Bearer.", secretFile()),
-	set("ca", fileKind, func(h *plan.HTTPTarget) *string { return &h.CAFile }, "CA certificates (PEM). Left out: the system's."),
-}, check: func(r *reader, n *node, h *plan.HTTPTarget) {
+}, certificates(func(h *plan.HTTPTarget) *plan.Certificates { return &h.Certificates })...), check: func(r *reader, n *node, h *plan.HTTPTarget) {
+	checkCertificates(r, n, &h.Certificates)
+	if h.Gzip && h.Compression == "zstd" {
+		r.problems.Add(n.pos, "", "compression alone", "http has gzip and compression: zstd")
+	}
 	for _, c := range h.Headers {
 		checkHeader(r, c)
 	}
@@ -100,6 +105,12 @@ func checkHeader(r *reader, c plan.ColumnSpec) {
 var fileObject = &object[plan.FileTarget]{what: "file", place: func(f *plan.FileTarget, at plan.Pos) { f.Pos = at }, list: []*setting{
 	set("path", textKind{what: "a path below security.file_root", allowed: "a path such as late.jsonl, below security.file_root, without . or ..", check: checkFilePath},
 		func(f *plan.FileTarget) *plan.Text { return &f.Path }, "File below security.file_root.", required()),
+	set("rotate", rotateObject, func(f *plan.FileTarget) *plan.FileTarget { return f }, "When a file is closed and another one begun. Left out: never."),
+}}
+
+var rotateObject = &object[plan.FileTarget]{what: "rotate", list: []*setting{
+	set("bytes", sizeKind{least: 4 << 10}, func(f *plan.FileTarget) *int64 { return &f.RotateBytes }, "Size at which a file is closed, as PATH.GENERATION-FIRST.", required()),
+	set("keep", intKind{0, 1000000}, func(f *plan.FileTarget) *int { return &f.Keep }, "How many closed files are kept, the oldest go; 0: all.", byDefault("0")),
 }}
 
 func checkFilePath(p string) string {

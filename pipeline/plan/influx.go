@@ -22,10 +22,10 @@ type InfluxTarget struct {
 	Unsigned     bool
 	Gzip         bool
 	TokenFile    string
-	CAFile       string
 	BatchRecords int
 	BatchBytes   int64
 	TimeoutNs    int64
+	Certificates
 }
 
 func (t *InfluxTarget) text() string {

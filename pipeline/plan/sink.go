@@ -40,6 +40,9 @@ func (c *compiler) sink(i int) {
 	if s.Postgres != nil {
 		b.table = c.tableColumns(s, cols, whole)
 	}
+	if s.Objects != nil && s.Objects.Format.Value == FormatCSV {
+		c.checkCSV(s, cols, whole)
+	}
 	if s.MQTT != nil {
 		c.checkTopic(s, cols, whole)
 	}

@@ -204,10 +204,16 @@ type HTTPTarget struct {
 	BatchRecords int
 	BatchBytes   int64
 	TimeoutNs    int64
-	Gzip         bool
+	Gzip         bool         // the same as Compression gzip
+	Compression  string       // none, gzip, zstd
 	Headers      []ColumnSpec // name and value
 	TokenFile    string
-	CAFile       string
+	Certificates
+}
+
+// Certificates of a client, files in PEM. CertFile and KeyFile are given together or not at all.
+type Certificates struct {
+	CAFile, CertFile, KeyFile string
 }
 
 // FileTarget appends JSON lines to a file.
@@ -215,4 +221,7 @@ type FileTarget struct {
 	Pos  Pos
 	Path Text
 	File string // absolute; set by agent/config from its root
+	// RotateBytes closes a file that has grown so far; 0: never. Keep so many closed ones; 0: all.
+	RotateBytes int64
+	Keep        int
 }

@@ -130,6 +130,20 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestIndexListsEveryPage: who looks for something begins at docs/README.md.
+func TestIndexListsEveryPage(t *testing.T) {
+	index := read(t, root+"/docs/README.md")
+	entries, err := os.ReadDir(root + "/docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); strings.HasSuffix(name, ".md") && name != "README.md" && !strings.Contains(index, "]("+name) {
+			t.Errorf("docs/README.md does not list %s", name)
+		}
+	}
+}
+
 // TestExamplesRun: a block `yaml NAME` is a whole config and is saved as NAME; a block `shell` runs; a block `output` behind it is the
 // beginning of what it printed.
 func TestExamplesRun(t *testing.T) {

@@ -48,7 +48,7 @@ type Config struct {
 	Transports *Transports
 }
 
-// TLS options of the client. Files are PEM.
+// TLS options of the client. Files are PEM. Certificate and key may be renewed in their files while the sink runs, and need not be there yet when it is made.
 type TLS struct {
 	CA, Cert, Key string
 	ServerName    string
@@ -92,13 +92,14 @@ func (c *Config) Validate() error {
 
 // tlsContent is what the TLS options and their files say. Comparable: equal content is one transport.
 type tlsContent struct {
-	ca, cert, key, serverName string
-	caFile                    string // for errors
+	ca, serverName string
+	caFile         string // for errors
+	cert, key      string // file names: they are read at each handshake
 }
 
 // read reads the files.
 func (t *TLS) read() (c tlsContent, err error) {
-	c.serverName, c.caFile = t.ServerName, t.CA
+	c.serverName, c.caFile, c.cert, c.key = t.ServerName, t.CA, t.Cert, t.Key
 	if t.CA != "" {
 		b, err := os.ReadFile(t.CA)
 		if err != nil {
@@ -106,19 +107,6 @@ func (t *TLS) read() (c tlsContent, err error) {
 		}
 		if c.ca = string(b); c.ca == "" {
 			return c, fmt.Errorf("read tls ca %s: no certificate in it", t.CA)
-		}
-	}
-	if t.Cert != "" || t.Key != "" {
-		cert, err := os.ReadFile(t.Cert)
-		if err != nil {
-			return c, fmt.Errorf("read tls certificate: %w", err)
-		}
-		key, err := os.ReadFile(t.Key)
-		if err != nil {
-			return c, fmt.Errorf("read tls key: %w", err)
-		}
-		if c.cert, c.key = string(cert), string(key); c.cert == "" {
-			return c, fmt.Errorf("read tls certificate %s: it is empty", t.Cert)
 		}
 	}
 	return c, nil

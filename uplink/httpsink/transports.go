@@ -26,7 +26,7 @@ type Transports struct {
 	shared map[transportKey]*sharedTransport
 }
 
-// transportKey is everything that tells two transports apart. Files count by their content: a renewed certificate makes a new transport.
+// transportKey is everything that tells two transports apart. A CA counts by its content: a renewed one makes a new transport.
 type transportKey struct {
 	tls        tlsContent
 	deny       bool
@@ -103,12 +103,14 @@ func (t *tlsContent) config() (*tls.Config, error) {
 			return nil, fmt.Errorf("read tls ca %s: no certificate in it", t.caFile)
 		}
 	}
-	if t.cert != "" {
-		pair, err := tls.X509KeyPair([]byte(t.cert), []byte(t.key))
-		if err != nil {
-			return nil, fmt.Errorf("read tls certificate: %w", err)
+	if certFile, keyFile := t.cert, t.key; certFile != "" {
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+			if err != nil {
+				return nil, fmt.Errorf("read client certificate: %w", err)
+			}
+			return &pair, nil
 		}
-		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirstream/weir/uplink/durable"
 )
 
 // directory is a store in a file system. An object is written beside the others under a temporary name, synced, and linked to its own.
@@ -24,7 +26,7 @@ const temporary = ".tmp-"
 // prepare makes the stream's directory and removes what killed writers left.
 func (d *directory) prepare(_ context.Context, dir string) error {
 	path := filepath.Join(d.root, filepath.FromSlash(dir))
-	if err := makeDir(path); err != nil {
+	if err := durable.MakeDir(path); err != nil {
 		return err
 	}
 	left, err := filepath.Glob(filepath.Join(path, temporary+"*"))
@@ -50,7 +52,7 @@ func (d *directory) streamRoot(name string) string {
 
 func (d *directory) create(_ context.Context, name string, body []byte) error {
 	path := d.path(name)
-	if err := makeDir(filepath.Dir(path)); err != nil {
+	if err := durable.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(path); err == nil {
@@ -70,7 +72,7 @@ func (d *directory) create(_ context.Context, name string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 // exists makes what another one put durable before it is relied on.
@@ -79,7 +81,7 @@ func exists(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), f.Close(), syncDir(filepath.Dir(path))); err != nil {
+	if err := errors.Join(f.Sync(), f.Close(), durable.SyncDir(filepath.Dir(path))); err != nil {
 		return err
 	}
 	return errExists
@@ -156,7 +158,7 @@ func (d *directory) replace(_ context.Context, name, version string, body []byte
 	if err := os.Rename(tmp, path); err != nil {
 		return "", errors.Join(err, os.Remove(tmp))
 	}
-	return versionOf(bytes.Clone(body)), syncDir(filepath.Dir(path))
+	return versionOf(bytes.Clone(body)), durable.SyncDir(filepath.Dir(path))
 }
 
 func (d *directory) list(_ context.Context, dir string) (all []listed, err error) {
@@ -177,29 +179,3 @@ func (d *directory) list(_ context.Context, dir string) (all []listed, err error
 }
 
 func (d *directory) close() {}
-
-// makeDir makes a directory and those above it that are missing; their names are durable when it returns.
-func makeDir(dir string) error {
-	err := os.Mkdir(dir, 0o750)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := makeDir(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		err = os.Mkdir(dir, 0o750)
-	}
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	case err != nil:
-		return err
-	}
-	return syncDir(filepath.Dir(dir))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

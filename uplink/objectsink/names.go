@@ -46,6 +46,8 @@ type name struct {
 	size                            int64
 }
 
+var suffixes = []string{".jsonl", ".jsonl.gz", ".jsonl.zst", ".csv", ".csv.gz", ".csv.zst"}
+
 // parseName takes apart a name below the stream's directory.
 func parseName(text string) (n name, ok bool) {
 	parts := strings.Split(text, "/")
@@ -53,7 +55,7 @@ func parseName(text string) (n name, ok bool) {
 		return n, false
 	}
 	base, suffix, _ := strings.Cut(parts[2], ".")
-	if !slices.Contains([]string{".jsonl", ".jsonl.gz", ".jsonl.zst"}, "."+suffix) {
+	if !slices.Contains(suffixes, "."+suffix) {
 		return n, false
 	}
 	fields := strings.Split(base, "-")

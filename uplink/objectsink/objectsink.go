@@ -14,15 +14,17 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
-	"github.com/weirstream/weir/uplink/wire"
 )
 
 // Config of one object sink: exactly one of Directory and S3 is given.
 type Config struct {
 	Directory string
 	S3        *S3
+	// Format of the data objects: json (lines; also ""), csv.
+	Format string
+	// Columns of the rows, in order, for csv.
+	Columns []string
 	// Compression of the data objects: none, gzip, zstd.
 	Compression string
 	// Board is this device's serial: an equal incarnation of another board is refused (RULES 28).
@@ -38,11 +40,26 @@ func (c *Config) Validate() error {
 	if !validCompression(c.Compression) {
 		return fmt.Errorf("object sink compression is %q, allowed is none, gzip, zstd", c.Compression)
 	}
+	switch c.Format {
+	case "", FormatJSON:
+	case FormatCSV:
+		if err := validColumns(c.Columns); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("object sink format is %q, allowed is json, csv", c.Format)
+	}
 	if c.S3 != nil {
 		return c.S3.validate()
 	}
 	return nil
 }
+
+// Formats of the data objects.
+const (
+	FormatJSON = "json"
+	FormatCSV  = "csv"
+)
 
 // ErrForeign says that a head object is there and is not one of weir's, or of a newer version. It is left as it is.
 var ErrForeign = errors.New("head object is not one that this sink can read")
@@ -52,6 +69,8 @@ type Sink struct {
 	config Config
 	store  store
 	pack   *packer
+	csv    *table // nil: JSON lines
+	body   []byte // of the object at hand, unpacked
 	writer string // random: tells this process's heads from others'
 	void   []byte
 
@@ -78,7 +97,11 @@ func New(c Config) (*Sink, error) {
 	}
 	s := &Sink{config: c}
 	var err error
-	if s.pack, err = newPacker(c.Compression); err != nil {
+	extension := ".jsonl"
+	if c.Format == FormatCSV {
+		extension, s.csv = ".csv", newTable(c.Columns, &s.plant)
+	}
+	if s.pack, err = newPacker(extension, c.Compression); err != nil {
 		return nil, err
 	}
 	if s.void, err = s.pack.pack(nil); err != nil {
@@ -257,7 +280,11 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 	if b.Last <= held {
 		return uplink.Answer{Durable: held}, nil
 	}
-	if err := s.put(ctx, b, held); err != nil {
+	body, rejected, err := s.encode(b, held)
+	if err != nil || len(rejected) > 0 {
+		return uplink.Answer{Durable: held, Rejected: rejected}, err
+	}
+	if err := s.put(ctx, b, held, body); err != nil {
 		s.unsure = true
 		return uplink.Answer{}, err
 	}
@@ -265,30 +292,13 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 }
 
 // put brings the results behind held into an object. After an error it is not known whether they are there.
-func (s *Sink) put(ctx context.Context, b *uplink.Batch, held uint64) error {
-	var lines []byte
-	at := int64(pipeline.NoTime)
-	for i := range b.Results {
-		r := b.Results[i]
-		if r.Last <= held {
-			continue
-		}
-		r.Seq = max(r.Seq, held+1)
-		if at == pipeline.NoTime && r.Kind == pipeline.ResultData {
-			at = r.Time
-		}
-		lines = wire.AppendResult(lines, &r)
-	}
-	body, err := s.pack.pack(lines)
-	if err != nil {
-		return err
-	}
+func (s *Sink) put(ctx context.Context, b *uplink.Batch, held uint64, body []byte) error {
 	h := s.head
 	h.Claims++
 	h.Claim = &claim{Generation: b.Generation, First: held + 1, Last: b.Last, Chain: b.Chain()}
-	h.Claim.Name = objectName(h.Claim, at, h.Claims, s.pack.suffix)
+	h.Claim.Name = objectName(h.Claim, firstTime(b, held), h.Claims, s.pack.suffix)
 	if s.plant.freeNames {
-		h.Claim.Name = objectName(h.Claim, at, 0, s.pack.suffix)
+		h.Claim.Name = objectName(h.Claim, firstTime(b, held), 0, s.pack.suffix)
 	}
 	if err := s.swap(ctx, h, s.version); errors.Is(err, errChanged) {
 		return s.lost(ctx)
@@ -347,4 +357,7 @@ type planted struct {
 	dropClaim  bool // a claim counts as not landed, and its name stays free
 	highest    bool // rebuild gives the highest sequence (RULES 17)
 	freeNames  bool // names without the number of the claim
+
+	unquoted    bool // quotes in a CSV field are not doubled
+	fixedHeader bool // members that the plan does not know are left out of CSV
 }

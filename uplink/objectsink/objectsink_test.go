@@ -70,6 +70,14 @@ func held(t testing.TB, from store, s uplink.Stream) (all []uplinktest.Held) {
 		if len(lines) == 0 {
 			continue
 		}
+		if strings.Contains(o.name, ".csv") {
+			rows, err := heldCSV(string(lines), n)
+			if err != nil {
+				t.Fatalf("object %s: %v", o.name, err)
+			}
+			all = append(all, rows...)
+			continue
+		}
 		err = wire.Lines(lines, n.first, n.last, func(l wire.Line) error {
 			h := uplinktest.Held{Generation: n.generation, Seq: l.Seq, Last: l.Last, Gap: l.Gap, Payload: string(l.Data)}
 			if l.Gap {

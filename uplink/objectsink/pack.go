@@ -21,14 +21,15 @@ type packer struct {
 	buf    []byte
 }
 
-func newPacker(compression string) (p *packer, err error) {
-	p = &packer{suffix: ".jsonl"}
+// newPacker makes a packer; names of its objects end with the extension and what it compresses by.
+func newPacker(extension, compression string) (p *packer, err error) {
+	p = &packer{suffix: extension}
 	switch compression {
 	case "zstd":
-		p.suffix = ".jsonl.zst"
+		p.suffix += ".zst"
 		p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(512<<10), zstd.WithZeroFrames(true))
 	case "gzip":
-		p.suffix = ".jsonl.gz"
+		p.suffix += ".gz"
 		p.gzip, err = gzip.NewWriterLevel(nil, gzip.DefaultCompression)
 	}
 	if err != nil {

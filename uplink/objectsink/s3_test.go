@@ -25,6 +25,7 @@ type gateway struct {
 	*rig.S3
 	line *rig.Proxy
 	s3   S3
+	csv  bool
 }
 
 func startGateway(t testing.TB) *gateway {
@@ -66,7 +67,11 @@ func (g *gateway) Restart(t testing.TB) {
 }
 
 func (g *gateway) Connect(t testing.TB, board string) uplink.Endpoint {
-	s, err := New(Config{S3: &g.s3, Compression: "zstd", Board: board})
+	c := Config{S3: &g.s3, Compression: "zstd", Board: board}
+	if g.csv {
+		c = csvConfig(c)
+	}
+	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +89,14 @@ func (g *gateway) Held(t testing.TB, s uplink.Stream) []uplinktest.Held {
 
 func TestConformanceOfS3(t *testing.T) {
 	uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startGateway(t) }, uplinktest.Options{})
+}
+
+func TestConformanceOfCSVInS3(t *testing.T) {
+	uplinktest.Run(t, func(t testing.TB) uplinktest.Far {
+		g := startGateway(t)
+		g.csv = true
+		return g
+	}, uplinktest.Options{})
 }
 
 // TestCutsAndKills: requests are cut before and behind the commit, land late, connections are reset in the middle, and the

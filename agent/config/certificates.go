@@ -1,0 +1,19 @@
+package config
+
+import "github.com/weirstream/weir/pipeline/plan"
+
+// certificates are the settings of a sink over HTTPS.
+func certificates[T any](of func(*T) *plan.Certificates) []*setting {
+	return []*setting{
+		set("ca", fileKind, func(t *T) *string { return &of(t).CAFile }, "CA certificates (PEM). Left out: the system's."),
+		set("cert", fileKind, func(t *T) *string { return &of(t).CertFile }, "Client certificate (PEM), where the server asks for one (mTLS). Read again at each connection."),
+		set("key", fileKind, func(t *T) *string { return &of(t).KeyFile }, "Key of the client certificate (PEM).", secretFile()),
+	}
+}
+
+// checkCertificates: one of the two is of no use. A URL without TLS would never show it.
+func checkCertificates(r *reader, n *node, c *plan.Certificates) {
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		r.problems.Add(n.pos, "", "cert and key come together", "it has one of cert and key")
+	}
+}
