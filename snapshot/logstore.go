@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/weirstream/weir/pipeline"
@@ -182,8 +183,8 @@ func (s *LogStore) List(context.Context) (Listing, error) {
 		l.SetAside = append(l.SetAside, b)
 	}
 	slices.SortFunc(l.Manifests, func(a, b *Manifest) int { return compareDown(a.ID, b.ID) })
-	slices.SortFunc(l.Bad, func(a, b Bad) int { return compareDown(a.ID, b.ID) })
-	slices.SortFunc(l.SetAside, func(a, b Bad) int { return compareDown(a.ID, b.ID) })
+	sort.Slice(l.Bad, func(i, j int) bool { return l.Bad[i].ID > l.Bad[j].ID })
+	sort.Slice(l.SetAside, func(i, j int) bool { return l.SetAside[i].ID > l.SetAside[j].ID })
 	l.Fresh = len(l.Manifests)+len(l.Bad)+len(l.SetAside)+len(l.Damage) == 0 && s.oldest == 0 && s.serial == 0
 	return l, nil
 }

@@ -43,30 +43,30 @@ type setting struct {
 // set defines a setting of T whose value is a V. All that is made for each pair of types is here: the rest works on values of any type, or the
 // binary would hold it once per setting.
 func set[T, V any, K kind[V]](key string, k K, at func(*T) *V, doc string, options ...option) *setting {
-	return newSetting(key, untyped[V]{k}, func(object any) any { return at(object.(*T)) }, doc, options)
+	return newSetting(key, k, &untyped[V]{k}, func(object any) any { return at(object.(*T)) }, doc, options)
 }
 
-// anyKind is a kind whose value is behind a pointer of a type that only it knows.
+// described is what of a kind does not depend on the type of its values.
+type described interface {
+	schema() map[string]any
+	label() string
+}
+
+// anyKind is a kind whose value is behind a pointer of a type that only it knows. It has these two methods alone, on a pointer: they are there
+// once for each type of values.
 type anyKind interface {
 	readAny(r *reader, n *node, into any)
 	absentAny(into any)
-	schema() map[string]any
-	label() string
-	parent() (parent, bool)
 }
 
-type untyped[V any] struct{ kind[V] }
+type untyped[V any] struct{ of kind[V] }
 
-func (u untyped[V]) readAny(r *reader, n *node, into any) { u.kind.read(r, n, into.(*V)) }
-func (u untyped[V]) absentAny(into any)                   { u.kind.absent(into.(*V)) }
-func (u untyped[V]) parent() (parent, bool) {
-	p, ok := u.kind.(parent)
-	return p, ok
-}
+func (u *untyped[V]) readAny(r *reader, n *node, into any) { u.of.read(r, n, into.(*V)) }
+func (u *untyped[V]) absentAny(into any)                   { u.of.absent(into.(*V)) }
 
-func newSetting(key string, k anyKind, at func(object any) any, doc string, options []option) *setting {
-	s := &setting{key: key, doc: doc, label: k.label, schema: k.schema}
-	if p, ok := k.parent(); ok {
+func newSetting(key string, d described, k anyKind, at func(object any) any, doc string, options []option) *setting {
+	s := &setting{key: key, doc: doc, label: d.label, schema: d.schema}
+	if p, ok := d.(parent); ok {
 		s.children, s.many = p.settings()
 	}
 	for _, o := range options {

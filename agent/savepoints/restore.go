@@ -1,10 +1,10 @@
 package savepoints
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
@@ -105,7 +105,10 @@ func restoreState(ctx context.Context, f *savepoint.File, in *Into, m *snapshot.
 			m.Tables = append(m.Tables, snapshot.TableMeta{UID: as, Spec: t.Spec(), Since: m.ID})
 		}
 	}
-	slices.SortFunc(tables, func(a, b taken) int { return cmp.Or(cmp.Compare(a.as, b.as), cmp.Compare(a.Name, b.Name)) })
+	sort.Slice(tables, func(i, j int) bool {
+		a, b := &tables[i], &tables[j]
+		return a.as < b.as || a.as == b.as && a.Name < b.Name
+	})
 	m.Base, err = in.Store.Import(ctx, m, func(add snapshot.AddEntry) error {
 		for _, t := range tables {
 			_, _, err := f.Entries(t.UID, t.Name, func(key, sub, val []byte) error { return add(t.as, t.Name, key, sub, val) })

@@ -1,13 +1,12 @@
 package trial
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/weirstream/weir/agent/config"
@@ -48,7 +47,10 @@ func (c *Case) schedule(interval time.Duration) (events []event) {
 			events = append(events, event{at, checkpoint})
 		}
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind)) })
+	sort.SliceStable(events, func(i, j int) bool {
+		a, b := &events[i], &events[j]
+		return a.at < b.at || a.at == b.at && a.kind < b.kind
+	})
 	return events
 }
 

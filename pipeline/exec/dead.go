@@ -1,9 +1,8 @@
 package exec
 
 import (
-	"cmp"
 	"encoding/json"
-	"slices"
+	"sort"
 	"unicode/utf8"
 
 	"github.com/weirstream/weir/pipeline"
@@ -28,12 +27,16 @@ const deadPayloadMax = 64 << 10
 // orderDead sorts the dead letters of a batch into the total order: place, then plan order of the step, then emission.
 // order gives a step's number in the plan.
 func orderDead(dead []pipeline.DeadRow, order map[string]int) {
-	slices.SortStableFunc(dead, func(a, b pipeline.DeadRow) int {
-		if c := a.At.Compare(b.At); c != 0 {
-			return c
+	less := func(i, j int) bool {
+		c := dead[i].At.Compare(dead[j].At)
+		return c < 0 || c == 0 && order[dead[i].Step] < order[dead[j].Step]
+	}
+	for i := 1; i < len(dead); i++ { // one task's are mostly in order
+		if less(i, i-1) {
+			sort.SliceStable(dead, less)
+			return
 		}
-		return cmp.Compare(order[a.Step], order[b.Step])
-	})
+	}
 }
 
 // encodeDead makes the bytes of a dead letter; they depend on the row alone.

@@ -1,8 +1,6 @@
 package exec
 
 import (
-	"slices"
-
 	"github.com/weirstream/weir/pipeline"
 )
 
@@ -35,11 +33,20 @@ func (t *task) ledger() *Ledger {
 	for _, u := range t.units {
 		l.Steps = u.ledgers(l.Steps)
 	}
-	slices.SortFunc(l.Steps, func(a, b StepLedger) int { return t.order[a.UID] - t.order[b.UID] }) // a region's steps need not stand side by side
+	t.sort(l.Steps)
 	for _, s := range t.allSinks() {
 		l.Sinks = append(l.Sinks, s.mark)
 	}
 	return l
+}
+
+// sort puts steps into the order of the plan: those of a region need not stand side by side. They are few, and mostly in order.
+func (t *task) sort(steps []StepLedger) {
+	for i := range steps {
+		for j := i; j > 0 && t.order[steps[j].UID] < t.order[steps[j-1].UID]; j-- {
+			steps[j], steps[j-1] = steps[j-1], steps[j]
+		}
+	}
 }
 
 // Ledger joins what the tasks published.

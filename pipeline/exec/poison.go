@@ -2,7 +2,7 @@ package exec
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/weirstream/weir/pipeline"
@@ -47,7 +47,7 @@ func skipsOf(all []Poison, step string) (skips []Poison) {
 			skips = append(skips, p)
 		}
 	}
-	slices.SortFunc(skips, Poison.compare)
+	sort.Slice(skips, func(i, j int) bool { return skips[i].compare(skips[j]) < 0 })
 	return skips
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/state"
@@ -67,11 +68,15 @@ func (s *store) restored() (err error) {
 		return true
 	})
 	for _, g := range s.groups {
-		slices.SortFunc(g.rows[Left], held.compare)
-		slices.SortFunc(g.rows[Right], held.compare)
+		for _, rows := range g.rows {
+			if len(rows) > 1 {
+				sort.Slice(rows, func(i, j int) bool { return rows[i].compare(rows[j]) < 0 })
+			}
+		}
 	}
-	slices.SortFunc(s.stays, func(a, b stay) int {
-		return cmp.Or(cmp.Compare(a.row.came, b.row.came), cmp.Compare(a.row.pos, b.row.pos), cmp.Compare(a.row.index, b.row.index))
+	sort.Slice(s.stays, func(i, j int) bool {
+		a, b := &s.stays[i].row, &s.stays[j].row
+		return cmp.Or(cmp.Compare(a.came, b.came), cmp.Compare(a.pos, b.pos), cmp.Compare(a.index, b.index)) < 0
 	})
 	return err
 }
@@ -235,8 +240,9 @@ func (s *store) expired() []stay {
 	}
 	all := slices.Clone(s.stays[:n])
 	s.forget(n)
-	slices.SortFunc(all, func(a, b stay) int {
-		return cmp.Or(bytes.Compare(a.g.key, b.g.key), cmp.Compare(a.side, b.side), a.row.compare(b.row))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(bytes.Compare(a.g.key, b.g.key), cmp.Compare(a.side, b.side), a.row.compare(b.row)) < 0
 	})
 	return all
 }

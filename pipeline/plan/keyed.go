@@ -1,6 +1,9 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
 // Keyed says that rows and state of different keys never meet in a step: it may run in instances that own the keys among them
 // (pipeline/DESIGN.md, "Keyed regions"). A step that says so keeps to this:
@@ -80,7 +83,7 @@ func Regions(g *Graph, steps []int) []Region {
 	for i := range z.regions {
 		slices.Sort(z.regions[i].Steps)
 	}
-	slices.SortFunc(z.regions, func(a, b Region) int { return a.Steps[0] - b.Steps[0] })
+	sort.Slice(z.regions, func(i, j int) bool { return z.regions[i].Steps[0] < z.regions[j].Steps[0] })
 	return z.regions
 }
 

@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode"
@@ -106,8 +106,15 @@ func (p *Problems) Add(at Pos, suggest, allowed, found string, args ...any) {
 // Sorted gives the problems in the order of the file, each once.
 func (p Problems) Sorted() Problems {
 	out := slices.Clone(p)
-	slices.SortStableFunc(out, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	sort.SliceStable(out, func(i, j int) bool {
+		a, b := &out[i].Pos, &out[j].Pos
+		switch {
+		case a.File != b.File:
+			return a.File < b.File
+		case a.Line != b.Line:
+			return a.Line < b.Line
+		}
+		return a.Column < b.Column
 	})
 	return slices.Compact(out)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // timer is what comes next for a key: when, and the start of the window it is about.
@@ -34,7 +35,7 @@ func newAgenda() agenda { return agenda{byKey: map[string]int32{}} }
 
 // set gives a key its timer; was is the one before, or none at all.
 func (a *agenda) set(key []byte, was, t timer) {
-	if a.far != nil {
+	if state.LargeBuilt && a.far != nil {
 		a.far.set(key, was, t)
 		return
 	}
@@ -68,7 +69,7 @@ func (a *agenda) add(key []byte, t timer) {
 
 // remove forgets a key.
 func (a *agenda) remove(key []byte) {
-	if a.far != nil {
+	if state.LargeBuilt && a.far != nil {
 		a.far.remove(key)
 		return
 	}
@@ -90,7 +91,7 @@ func (a *agenda) remove(key []byte) {
 
 // top gives the next timer and its key; pipeline.NoDeadline when there is none. The key is valid until the next change.
 func (a *agenda) top() (timer, []byte) {
-	if a.far != nil {
+	if state.LargeBuilt && a.far != nil {
 		return a.far.first, a.far.key
 	}
 	for len(a.heap) > 0 {

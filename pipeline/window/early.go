@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // earlies are the panes with rows that have not come out, by the time at which they do.
@@ -55,7 +56,7 @@ func (h *Hopping) setEarly(entry []byte, id int32, start, last, t int64) {
 	}
 	if due := earlyDue(h.c.EarlyMs, t, h.watermark); due < last {
 		setDue(entry, due)
-		if h.far != nil {
+		if state.LargeBuilt && h.far != nil {
 			h.far.early.Add(h.far.dueOf(due, start, h.key[startBytes:]))
 			return
 		}
@@ -65,7 +66,7 @@ func (h *Hopping) setEarly(entry []byte, id int32, start, last, t int64) {
 
 // nextEarly is when the next panes come out early, pipeline.NoDeadline for never.
 func (h *Hopping) nextEarly() int64 {
-	if h.far == nil {
+	if !state.LargeBuilt || h.far == nil {
 		return h.early.next()
 	}
 	if m := h.far.early.First(); m != nil {
@@ -86,7 +87,7 @@ func (h *Hopping) cameEarly(start int64, key []byte) {
 
 // fireEarly emits the open windows around the panes that are due, in the order (start, key bytes).
 func (h *Hopping) fireEarly(due int64, out *pipeline.Out) {
-	if h.far != nil {
+	if state.LargeBuilt && h.far != nil {
 		h.fireEarlyFar(due, out)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/state"
 )
 
 // missed counts a row for each of its windows up to the one that ends at last.
@@ -58,7 +59,7 @@ func (h *Hopping) countFiring(w Span, id int32, stays bool) uint32 {
 	mustPut(err)
 	switch {
 	case !created:
-	case h.far != nil:
+	case state.LargeBuilt && h.far != nil:
 		h.counted.note(w.Start)
 	default:
 		h.counted.add(w.Start, id)
@@ -83,7 +84,7 @@ func (h *Hopping) nextEnd() int64 {
 // fireWindow emits a window for each key that has rows in it, in the order of key bytes.
 func (h *Hopping) fireWindow(w Span, watermark int64, out *pipeline.Out) {
 	stays := h.c.LatenessMs > 0 && watermark < w.End+h.c.LatenessMs
-	if h.far != nil {
+	if state.LargeBuilt && h.far != nil {
 		h.fireFar(w, stays, out)
 		return
 	}

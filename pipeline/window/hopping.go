@@ -100,7 +100,7 @@ func (h *Hopping) Restored() (err error) {
 			err = fmt.Errorf("%w: a pane begins at %d", ErrState, start)
 			return false
 		}
-		if h.far != nil {
+		if state.LargeBuilt && h.far != nil {
 			h.restoreFar(start, rest, val)
 			return true
 		}
@@ -112,13 +112,13 @@ func (h *Hopping) Restored() (err error) {
 		return true
 	})
 	if h.firings != nil && err == nil {
-		if h.far != nil {
+		if state.LargeBuilt && h.far != nil {
 			h.far.walk = h.far.byKey.Cursor()
 			defer h.endWalk()
 		}
 		h.firings.Range(func(key, _, val []byte) bool {
 			start, rest, bad := splitKey(key)
-			if h.far != nil && bad == nil && len(val) == firingsBytes && assignable(start) && h.restoreCountedFar(start, rest) {
+			if state.LargeBuilt && h.far != nil && bad == nil && len(val) == firingsBytes && assignable(start) && h.restoreCountedFar(start, rest) {
 				return true
 			}
 			if id, ok := h.series.byKey[string(rest)]; ok && bad == nil && len(val) == firingsBytes && assignable(start) {
@@ -185,7 +185,7 @@ func (h *Hopping) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	}
 	id := h.seriesOf(start, created)
 	h.add(h.stateCell(h.key, entry), r)
-	if h.far == nil {
+	if !state.LargeBuilt || h.far == nil {
 		h.touch(id, h.number(start))
 	}
 	if h.c.EarlyMs > 0 {
@@ -193,7 +193,7 @@ func (h *Hopping) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	}
 	if first := h.firstEnd(r.Time); h.watermark >= first {
 		h.missed(r, min(last, h.closed()), out)
-		if h.far != nil {
+		if state.LargeBuilt && h.far != nil {
 			h.againFar(h.key[startBytes:], r.Time, last, out)
 			return
 		}
@@ -204,7 +204,7 @@ func (h *Hopping) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 // seriesOf gives the series of h.key, whose pane has just been made where created says so; none when they lie elsewhere.
 func (h *Hopping) seriesOf(start int64, created bool) (id int32) {
 	switch {
-	case h.far == nil:
+	case !state.LargeBuilt || h.far == nil:
 		id = h.series.of(h.key[startBytes:])
 		if created {
 			h.plant(start, id)
@@ -297,7 +297,7 @@ func (h *Hopping) Watermark(w int64, out *pipeline.Out) {
 	h.watermark = max(h.watermark, w)
 	if out.At.Phase == pipeline.During && !h.fault.again {
 		h.fired = max(h.fired, h.gridEnd(w))
-		if h.far != nil {
+		if state.LargeBuilt && h.far != nil {
 			h.coverFar(h.fired)
 			return
 		}
@@ -322,7 +322,7 @@ func (h *Hopping) Watermark(w int64, out *pipeline.Out) {
 
 // forgetOver deletes the panes whose windows take no more rows, and the counts of those windows.
 func (h *Hopping) forgetOver(w int64) {
-	if h.far != nil {
+	if state.LargeBuilt && h.far != nil {
 		h.forgetFar(w)
 		return
 	}

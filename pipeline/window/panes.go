@@ -22,7 +22,7 @@ type pane struct {
 type span struct{ from, to int }
 
 func (p *pane) add(key []byte) {
-	if p.index != nil {
+	if state.LargeBuilt && p.index != nil {
 		p.index.Set(append(appendStart(nil, p.start), key...), nil)
 		if bytes.Compare(key, p.goneTo) < 0 { // it comes again
 			p.goneTo = append(p.goneTo[:0], key...)
@@ -38,7 +38,7 @@ func (p *pane) key(i int) []byte { return p.text[p.keys[i].from:p.keys[i].to] }
 
 // each calls f for the keys: in byte order, once sort has been called.
 func (p *pane) each(f func(key []byte)) {
-	if p.index == nil {
+	if !state.LargeBuilt || p.index == nil {
 		for i := range p.keys {
 			f(p.key(i))
 		}
@@ -53,14 +53,14 @@ func (p *pane) each(f func(key []byte)) {
 
 // drop forgets the keys.
 func (p *pane) drop() {
-	if p.index != nil {
+	if state.LargeBuilt && p.index != nil {
 		p.index.DeletePrefix(appendStart(nil, p.start))
 	}
 }
 
 // holds tells whether a key has an entry still. One that comes again is added again, hence those before gone are not asked twice.
 func (p *pane) holds(there func(start int64, key []byte) bool) (found bool) {
-	if p.index != nil {
+	if state.LargeBuilt && p.index != nil {
 		if len(p.goneTo) > 0 && there(p.start, p.goneTo) {
 			return true
 		}

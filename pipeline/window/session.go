@@ -73,7 +73,7 @@ func (s *Session) Open(tables pipeline.Tables) (err error) {
 	if err != nil {
 		return err
 	}
-	if q := s.entries.NewQueue(); q != nil {
+	if q := s.entries.NewQueue(); state.LargeBuilt && q != nil {
 		s.agenda.far = newFarAgenda(q, s.look)
 	}
 	return s.open(tables)
@@ -383,7 +383,7 @@ func (s *Session) Aged(out *pipeline.Out) {
 // skip forgets the next keys of the agenda as long as their TTL has left nothing of them, as a restore does. Each call of the operator ends
 // with it, so that the next timer does not depend on where batches end.
 func (s *Session) skip() {
-	if s.agenda.far != nil {
+	if state.LargeBuilt && s.agenda.far != nil {
 		s.agenda.far.settle(s.c.TTL > 0)
 		return
 	}

@@ -1,7 +1,6 @@
 package savepoint
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -118,12 +117,8 @@ func (p *progress) entry(raw []byte) (rest []byte, err error) {
 
 func (p *progress) result(raw []byte) (rest []byte, err error) {
 	var r result
-	rest, err = decoding.UnmarshalFirst(raw, &r)
-	if err != nil {
+	if rest, err = r.read(raw); err != nil {
 		return nil, fmt.Errorf("%w: result: %w", ErrCorrupt, err)
-	}
-	if again, err := encoding.Marshal(r); err != nil || !bytes.Equal(again, raw[:len(raw)-len(rest)]) {
-		return nil, fmt.Errorf("%w: result %d: not the one form of it", ErrCorrupt, r.Seq)
 	}
 	s := &p.f.Head.Sinks[p.of]
 	kind := pipeline.ResultKind(min(r.Kind, math.MaxUint8))

@@ -3,12 +3,7 @@ package savepoint
 import "encoding/binary"
 
 // Entries are by far the most of a file: a million of them are read within a restart. So the three byte strings of an
-// entry are written and read here, in the one form that deterministic CBOR has for them (RFC 8949 §4.2.1), and the library does the rest.
-
-const (
-	majorBytes = 2 << 5
-	majorArray = 4 << 5
-)
+// entry have code of their own, in the one form that deterministic CBOR has for them (RFC 8949 §4.2.1).
 
 // appendEntry appends an array of three byte strings.
 func appendEntry(dst, key, sub, val []byte) []byte {

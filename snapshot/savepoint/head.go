@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/state"
 )
@@ -18,7 +16,7 @@ const (
 	selfDescribed = 55799
 )
 
-// Head is what a savepoint says of itself. Names in the file are those of the tags.
+// Head is what a savepoint says of itself. Names in the file are those of the tags, which fields repeats.
 type Head struct {
 	Format  string `cbor:"format"`
 	Version uint64 `cbor:"version"`
@@ -138,10 +136,9 @@ const (
 	codecZstd   = "zstd"
 )
 
-// end is the last item. Its last 32 bytes, which are those of the file, are the sha256 of all before them.
+// end is the last item, an array. Its last 32 bytes, which are those of the file, are the sha256 of all before them.
 type end struct {
-	_       struct{} `cbor:",toarray"`
-	Word    string   // endWord
+	Word    string // endWord
 	Chunks  uint64
 	Entries uint64
 	Results uint64
@@ -150,9 +147,23 @@ type end struct {
 
 const endWord = "end"
 
-// result is the n-th element of a chunk of results.
+func (e *end) append(dst []byte) []byte {
+	dst = appendText(appendHead(dst, majorArray, 5), e.Word)
+	for _, n := range [...]uint64{e.Chunks, e.Entries, e.Results} {
+		dst = appendHead(dst, majorUint, n)
+	}
+	return appendBytesOrNull(dst, e.SHA256)
+}
+
+func (e *end) read(item []byte) error {
+	r := reader{b: item}
+	r.array(5)
+	*e = end{Word: string(r.text()), Chunks: r.uint(), Entries: r.uint(), Results: r.uint(), SHA256: r.bytes()}
+	return r.end()
+}
+
+// result is the n-th element of a chunk of results, an array.
 type result struct {
-	_       struct{} `cbor:",toarray"`
 	Seq     uint64
 	Last    uint64
 	Chain   uint64
@@ -162,17 +173,18 @@ type result struct {
 	Payload []byte
 }
 
-var (
-	encoding = must(cbor.CoreDetEncOptions().EncMode())
-	decoding = must(cbor.DecOptions{
-		DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, MaxNestedLevels: 8,
-		MaxArrayElements: 1 << 20, MaxMapPairs: 64, UTF8: cbor.UTF8RejectInvalid,
-	}.DecMode())
-)
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err) // constant options
+func (r *result) append(dst []byte) []byte {
+	dst = appendHead(dst, majorArray, 7)
+	for _, n := range [...]uint64{r.Seq, r.Last, r.Chain, r.Pos, r.Kind} {
+		dst = appendHead(dst, majorUint, n)
 	}
-	return v
+	return appendBytesOrNull(appendInt(dst, r.Time), r.Payload)
+}
+
+// read takes a result off b. The payload is that of b.
+func (r *result) read(b []byte) (rest []byte, err error) {
+	d := reader{b: b}
+	d.array(7)
+	*r = result{Seq: d.uint(), Last: d.uint(), Chain: d.uint(), Pos: d.uint(), Kind: d.uint(), Time: d.int(), Payload: d.bytes()}
+	return d.b, d.err
 }

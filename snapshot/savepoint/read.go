@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/state"
 	"github.com/weirstream/weir/store/log"
@@ -67,7 +65,6 @@ func Open(ctx context.Context, r io.ReaderAt, size int64, codec *log.Codec, told
 // magic is the tag selfDescribed.
 var magic = []byte{0xd9, 0xd9, 0xf7}
 
-// checkHead tells a file of another kind, before its checksum calls it damaged.
 // Close closes what the file is read from, if that can be closed.
 func (f *File) Close() error {
 	if c, ok := f.r.(io.Closer); ok {
@@ -87,6 +84,7 @@ func (f *File) Counts() []uint64 {
 	return n
 }
 
+// checkHead tells a file of another kind, before its checksum calls it damaged.
 func (f *File) checkHead(size int64) error {
 	b := make([]byte, len(magic))
 	if size < int64(len(magic)+32) {
@@ -127,12 +125,12 @@ func (f *File) checkSum(ctx context.Context, size int64, told func(int64)) error
 
 // checkItems reads all items once and makes the index.
 func (f *File) checkItems(ctx context.Context, size int64, told func(int64)) error {
-	d := decoding.NewDecoder(io.NewSectionReader(f.r, 0, size))
-	var head cbor.RawMessage
-	if err := d.Decode(&head); err != nil {
-		return fmt.Errorf("%w: head: %w", ErrCorrupt, err)
+	s := items{r: f.r, size: size}
+	head, err := s.next()
+	if err != nil {
+		return err
 	}
-	if err := f.readHead(bytes.TrimPrefix(head, magic)); err != nil { // the library may take the tag off by itself
+	if err := f.readHead(bytes.Clone(bytes.TrimPrefix(head, magic))); err != nil {
 		return err
 	}
 	seen := progress{f: f}
@@ -143,13 +141,13 @@ func (f *File) checkItems(ctx context.Context, size int64, told func(int64)) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		at := int64(d.NumBytesRead())
-		var item cbor.RawMessage
-		if err := d.Decode(&item); err != nil {
-			return fmt.Errorf("%w: item at %d: %w", ErrCorrupt, at, err)
+		at := s.at()
+		item, err := s.next()
+		if err != nil {
+			return err
 		}
 		told(size + at)
-		if len(item) > 0 && item[0]>>5 == majorArray>>5 {
+		if item[0]&^31 == majorArray {
 			return f.checkEnd(item, &seen, at+int64(len(item)) == size)
 		}
 		if err := seen.chunk(item, at); err != nil {
@@ -160,18 +158,18 @@ func (f *File) checkItems(ctx context.Context, size int64, told func(int64)) err
 
 // readHead reads the version before the rest: a newer head may have another form.
 func (f *File) readHead(b []byte) error {
-	var first struct {
-		Format  string `cbor:"format"`
-		Version uint64 `cbor:"version"`
-		Writer  string `cbor:"writer"`
-	}
-	if err := decoding.Unmarshal(b, &first); err != nil {
+	var first Head
+	r := reader{b: b}
+	r.members([]field{{"format", &first.Format}, {"version", &first.Version}, {"writer", &first.Writer}})
+	if err := r.end(); err != nil {
 		return fmt.Errorf("%w: head: %w", ErrCorrupt, err)
 	}
 	if first.Format == Format && first.Version > Version {
-		return (&Head{Format: first.Format, Version: first.Version, Writer: first.Writer}).check()
+		return first.check()
 	}
-	if err := decoding.Unmarshal(b, &f.Head); err != nil {
+	r = reader{b: b}
+	r.members(f.Head.fields())
+	if err := r.end(); err != nil {
 		return fmt.Errorf("%w: head: %w", ErrCorrupt, err)
 	}
 	return f.Head.check()
@@ -179,7 +177,7 @@ func (f *File) readHead(b []byte) error {
 
 func (f *File) checkEnd(item []byte, seen *progress, last bool) error {
 	var e end
-	if err := decoding.Unmarshal(item, &e); err != nil {
+	if err := e.read(item); err != nil {
 		return fmt.Errorf("%w: end: %w", ErrCorrupt, err)
 	}
 	if err := seen.complete(); err != nil {
@@ -192,9 +190,11 @@ func (f *File) checkEnd(item []byte, seen *progress, last bool) error {
 	return nil
 }
 
-// content gives the unpacked content of a chunk, which the next call overwrites.
+// content gives the unpacked content of a chunk, which the next call overwrites; one that is not packed is that of item.
 func (f *File) content(b *buffers, item []byte) (c chunk, raw []byte, err error) {
-	if err := decoding.Unmarshal(item, &c); err != nil {
+	r := reader{b: item}
+	r.members(c.fields())
+	if err := r.end(); err != nil {
 		return c, nil, fmt.Errorf("%w: chunk: %w", ErrCorrupt, err)
 	}
 	switch {
@@ -287,7 +287,7 @@ func (f *File) Results(uid string, each func(r *pipeline.Result) error) error {
 		}
 		for len(raw) > 0 {
 			var r result
-			if raw, err = decoding.UnmarshalFirst(raw, &r); err != nil {
+			if raw, err = r.read(raw); err != nil {
 				return fmt.Errorf("%w: result: %w", ErrCorrupt, err)
 			}
 			out := r.result()

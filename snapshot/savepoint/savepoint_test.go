@@ -320,3 +320,16 @@ func TestErrorsOfWhoWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestGoldenIsWritten: the bytes of a savepoint do not change within a format version.
+func TestGoldenIsWritten(t *testing.T) {
+	want, err := os.ReadFile("testdata/savepoint-v1.cbor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := disktest.NewMem()
+	create(t, m, example(5))
+	if b, _ := disk.ReadFile(m, "/save/s1"); !bytes.Equal(b, want) {
+		t.Errorf("%d bytes are written, not the %d of the golden file", len(b), len(want))
+	}
+}

@@ -7,8 +7,6 @@ import (
 	"hash"
 	"io"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/log"
 )
@@ -40,6 +38,7 @@ type Writer struct {
 
 	open     chunk // Data unpacked
 	packed   []byte
+	item     []byte // the last chunk
 	key, sub []byte // of the last entry of the open table
 	begun    bool   // there is one
 	seq      uint64 // last result of the open sink
@@ -53,7 +52,7 @@ func NewWriter(w io.Writer, h Head, codec *log.Codec) (*Writer, error) {
 		return nil, fmt.Errorf("write savepoint: %w", err)
 	}
 	s := &Writer{w: w, codec: codec, sum: sha256.New(), head: h}
-	s.put(cbor.Tag{Number: selfDescribed, Content: h})
+	s.write(appendMap(appendHead(nil, majorTag, selfDescribed), h.fields()))
 	return s, s.err
 }
 
@@ -85,11 +84,8 @@ func (w *Writer) Result(i int, r *pipeline.Result) error {
 	if r.Seq != w.seq+1 || r.Last < r.Seq || r.Last > w.head.Sinks[i].Seq {
 		return fmt.Errorf("%w: sink %s, results %d to %d behind %d, the last is %d", ErrOrder, w.head.Sinks[i].UID, r.Seq, r.Last, w.seq, w.head.Sinks[i].Seq)
 	}
-	b, err := encoding.Marshal(result{Seq: r.Seq, Last: r.Last, Chain: r.Chain, Pos: uint64(r.Pos), Kind: uint64(r.Kind), Time: r.Time, Payload: r.Payload})
-	if err != nil {
-		return fmt.Errorf("write savepoint: %w", err)
-	}
-	w.open.Data = append(w.open.Data, b...)
+	e := result{Seq: r.Seq, Last: r.Last, Chain: r.Chain, Pos: uint64(r.Pos), Kind: uint64(r.Kind), Time: r.Time, Payload: r.Payload}
+	w.open.Data = e.append(w.open.Data)
 	w.open.Count++
 	w.sums.Results++
 	w.seq = r.Last
@@ -116,24 +112,16 @@ func (w *Writer) flush() {
 	if c.Data = w.packed; len(w.packed) >= len(w.open.Data) {
 		c.Codec, c.Data = codecNone, w.open.Data
 	}
-	w.put(c)
+	w.item = appendMap(w.item[:0], c.fields())
+	w.write(w.item)
 	w.sums.Chunks++
 	w.open.Data, w.open.Count = w.open.Data[:0], 0
 }
 
-func (w *Writer) put(item any) {
+func (w *Writer) write(b []byte) {
 	if w.err != nil {
 		return
 	}
-	b, err := encoding.Marshal(item)
-	if err != nil {
-		w.err = fmt.Errorf("write savepoint: %w", err)
-		return
-	}
-	w.write(b)
-}
-
-func (w *Writer) write(b []byte) {
 	w.sum.Write(b)
 	w.sums.Bytes += uint64(len(b))
 	if _, err := w.w.Write(b); err != nil {
@@ -147,10 +135,8 @@ func (w *Writer) Close() (Summary, error) {
 	if w.err != nil {
 		return Summary{}, w.err
 	}
-	b, err := encoding.Marshal(end{Word: endWord, Chunks: w.sums.Chunks, Entries: w.sums.Entries, Results: w.sums.Results, SHA256: make([]byte, 32)})
-	if err != nil {
-		return Summary{}, fmt.Errorf("write savepoint: %w", err)
-	}
+	e := end{Word: endWord, Chunks: w.sums.Chunks, Entries: w.sums.Entries, Results: w.sums.Results, SHA256: make([]byte, 32)}
+	b := e.append(nil)
 	w.write(b[:len(b)-32])
 	w.sum.Sum(w.sums.SHA256[:0])
 	if w.err == nil {

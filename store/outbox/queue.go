@@ -305,12 +305,7 @@ func (q *queue) cut(generation, seq, chain uint64) {
 	for _, g := range ghosts {
 		g.first = max(g.first, q.confirmed+1)
 		q.ghosts = append(q.ghosts, uncovered(q.ghosts, g)...)
-		slices.SortFunc(q.ghosts, func(a, b gap) int {
-			if a.first < b.first {
-				return -1
-			}
-			return 1
-		})
+		sort.Slice(q.ghosts, func(i, j int) bool { return q.ghosts[i].first < q.ghosts[j].first })
 	}
 }
 

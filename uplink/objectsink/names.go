@@ -3,6 +3,7 @@ package objectsink
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -93,7 +94,7 @@ func runOf(all []listed, void int64) (r run) {
 		names = append(names, n)
 	}
 	names = slices.DeleteFunc(names, func(n name) bool { return n.generation != r.generation })
-	slices.SortFunc(names, func(a, b name) int { return int(min(max(int64(a.first-b.first), -1), 1)) })
+	sort.Slice(names, func(i, j int) bool { return int64(names[i].first-names[j].first) < 0 })
 	for i, n := range names {
 		r.highest = max(r.highest, n.last)
 		if i == 0 || n.first == r.seq+1 {

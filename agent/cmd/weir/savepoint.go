@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -113,7 +113,7 @@ func listSavepointsCommand(o *options) *cobra.Command {
 					list = append(list, info)
 				}
 			}
-			slices.SortStableFunc(list, func(a, b api.SavepointInfo) int { return a.Time.Compare(b.Time) })
+			sort.SliceStable(list, func(i, j int) bool { return list[i].Time.Before(list[j].Time) })
 			return errors.Join(append([]error{o.printSavepoints(c, list)}, bad...)...)
 		},
 	}
