@@ -101,6 +101,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Skip("built without Pebble")
 	}
 	cfg.Pipelines[0].State.Backend = config.BackendPebble
+	cfg.Pipelines[0].Dead.Sink.Value = "copy"
 	a := startAgent(t, cfg)
 	var out bytes.Buffer
 	a.WriteMetrics(&out)

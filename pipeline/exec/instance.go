@@ -181,6 +181,7 @@ func (s *instance) handle(in int, r *pipeline.Row, tie pipeline.Tie) {
 	s.out.At = r.At
 	s.out.Cause(tie)
 	s.out.Counters.In++
+	s.nth.countTied(r, tie, s.feed.entry.rows)
 	if len(s.skips) > 0 {
 		s.step.process(in, r)
 		return

@@ -50,12 +50,12 @@ func TestPlantedFaults(t *testing.T) {
 			})
 			t.Run("with", func(t *testing.T) {
 				t.Parallel()
-				for range 3 {
+				for range 6 {
 					if p.found(t) {
 						return
 					}
 				}
-				t.Error("the planted fault was not found in three runs")
+				t.Error("the planted fault was not found in six runs")
 			})
 		})
 	}

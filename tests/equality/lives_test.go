@@ -207,7 +207,7 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 			t.Fatalf("begin: %v", err)
 		}
 		if err := p.Run(context.Background()); err != nil && !errors.Is(err, errCrash) {
-			t.Fatalf("run: %v", err)
+			return fmt.Sprintf("life %d: %v", n, err)
 		}
 		if err := k.crash(); err != nil {
 			t.Fatalf("crash: %v", err)

@@ -52,7 +52,10 @@ pipelines:
 		}
 	}
 	s.refusing.Store(false)
-	st = s.await("the dead sink is back", func(st *api.Status) bool { return sinkOf(st, "dead").Confirmed == uint64(s.published) })
+	st = s.await("the dead sink is back", func(st *api.Status) bool {
+		k := sinkOf(st, "dead")
+		return k.Confirmed+k.Dropped == uint64(s.published)
+	})
 	if !st.Pipelines[0].Balanced {
 		t.Error(st.Pipelines[0].Imbalance)
 	}

@@ -78,6 +78,24 @@ var workloads = []workload{
       - {uid: to-big, from: big, http: {url: "http://127.0.0.1:1/weir"}}
       - {uid: to-strange, from: strange, http: {url: "http://127.0.0.1:1/weir"}}
 `},
+	{"statistics", `
+      - {uid: sound, from: telemetry, filter: "humidity < 95 and status == 'ok' and temperature > -40"}
+      - {uid: second, from: sound, by: [device], window: {tumbling: 1s}, aggregate: {n: count(), mean: avg(temperature), spread: stddev(humidity), low: min(temperature), high: max(temperature), last: last(seq)}}
+      - {uid: trend, from: sound, by: [device], window: {hopping: 1m, slide: 5s}, aggregate: {n: count(), median: median(temperature), p95: "percentile(humidity, 95)", kinds: distinct(seq)}}
+      - {uid: runs, from: sound, by: [device], window: {session: 10s}, aggregate: {n: count(), mean: avg(humidity), spread: stddev(temperature)}}
+      - {uid: hundred, from: sound, by: [device], window: {count: 100, slide: 10}, aggregate: {mean: avg(temperature), spread: stddev(temperature)}}
+      - {uid: strange, from: sound, by: [device], zscore: {value: temperature, n: 100, limit: 4}}
+      - {uid: odd, from: sound, by: [device], zscore: {value: humidity, n: 100, limit: 4}}
+      - {uid: warm, from: sound, by: [device], alarm: {value: temperature, raise: "> 34", clear: "< 20"}}
+    sinks:
+      - {uid: to-second, from: second, http: {url: "http://127.0.0.1:1/weir"}}
+      - {uid: to-trend, from: trend, http: {url: "http://127.0.0.1:1/weir"}}
+      - {uid: to-runs, from: runs, http: {url: "http://127.0.0.1:1/weir"}}
+      - {uid: to-hundred, from: hundred, http: {url: "http://127.0.0.1:1/weir"}}
+      - {uid: to-strange, from: strange, http: {url: "http://127.0.0.1:1/weir"}}
+      - {uid: to-odd, from: odd, http: {url: "http://127.0.0.1:1/weir"}}
+      - {uid: to-warm, from: warm, http: {url: "http://127.0.0.1:1/weir"}}
+`},
 }
 
 func graph(t *testing.T, w workload, n int) *plan.Graph {
