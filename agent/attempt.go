@@ -129,7 +129,10 @@ func (a *attempt) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.newCoordinator(ctx, restored, snapshot.Initial{Position: start, Sinks: marks})
+	if err := a.newCoordinator(ctx, restored, snapshot.Initial{Position: start, Sinks: marks}); err != nil {
+		return err
+	}
+	return a.noteRun(0)
 }
 
 func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Restored, error) {

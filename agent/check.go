@@ -26,7 +26,7 @@ func (r *CheckReport) damage(format string, args ...any) {
 }
 
 // Check reads everything durable of a stopped agent: each journal record, each frame of each retained checkpoint, each outbox range that a
-// checkpoint relies on. It takes the lock of state_dir; ErrLocked when the agent runs.
+// checkpoint relies on, each savepoint in state_dir. It takes the lock of state_dir; ErrLocked when the agent runs.
 func Check(ctx context.Context, cfg *config.Config) (*CheckReport, error) {
 	a, err := New(cfg, Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -51,7 +51,34 @@ func Check(ctx context.Context, cfg *config.Config) (*CheckReport, error) {
 			return nil, err
 		}
 	}
+	if err := checkSavepoints(ctx, SavepointDir(cfg), r); err != nil {
+		return nil, err
+	}
 	return r, nil
+}
+
+// checkSavepoints reads every byte of the savepoints in a directory. What a try that was cut short has left is no damage: the next one of that name
+// replaces it.
+func checkSavepoints(ctx context.Context, dir string, r *CheckReport) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*"+SavepointSuffix))
+	if err != nil {
+		return fmt.Errorf("list savepoints: %w", err)
+	}
+	for _, name := range names {
+		f, err := ReadSavepoint(ctx, name)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			r.damage("%v", err)
+			continue
+		}
+		r.line("savepoint %s: of pipeline %s at position %d, is whole", filepath.Base(name), f.Head.Pipeline, f.Head.Position)
+		if err := f.Close(); err != nil {
+			return fmt.Errorf("close savepoint: %w", err)
+		}
+	}
+	return nil
 }
 
 func (a *Agent) checkPipeline(ctx context.Context, p *config.Pipeline, r *CheckReport) error {

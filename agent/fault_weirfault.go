@@ -14,3 +14,11 @@ func plantedDeath(at string) {
 		select {}
 	}
 }
+
+// plantedLate: with WEIR_FAULT=restore-late a restore goes on that many records behind the savepoint. The crash harness must find it.
+func plantedLate() uint64 {
+	if os.Getenv("WEIR_FAULT") == "restore-late" {
+		return 3
+	}
+	return 0
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/savepoints"
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -23,8 +24,8 @@ import (
 const restoreFile = "restore.json"
 
 // RestoreSavepoint makes a savepoint the state of a pipeline, in place of what it has now. The pipeline stops, and starts from the savepoint.
-func (a *Agent) RestoreSavepoint(ctx context.Context, pipeline string, o api.RestoreOptions) error {
-	s, err := a.supervisorOf(pipeline)
+func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.RestoreOptions) error {
+	s, err := a.supervisorOf(name)
 	if err != nil {
 		return err
 	}
@@ -32,7 +33,10 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, pipeline string, o api.Res
 	if err != nil {
 		return err
 	}
-	if _, err := ReadSavepoint(ctx, o.File); err != nil { // before the pipeline is stopped
+	if o.Cancel {
+		return a.cancelRestore(ctx, s, id)
+	}
+	if err := s.judge(ctx, o); err != nil { // before the pipeline is stopped
 		return err
 	}
 	if err := s.ask(ctx, command{stop: true}); err != nil {
@@ -45,6 +49,19 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, pipeline string, o api.Res
 		return err
 	}
 	return s.started(ctx)
+}
+
+// judge refuses a restore that could not be carried out, as far as that can be told while the pipeline runs.
+func (s *supervisor) judge(ctx context.Context, o api.RestoreOptions) error {
+	f, err := ReadSavepoint(ctx, o.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if a := s.running(); a != nil {
+		_, _, err = a.wayOf(f, o)
+	}
+	return err
 }
 
 // startPoll is how often a starting pipeline is looked at.
@@ -90,6 +107,55 @@ func OrderRestore(stateDir, pipeline string, o api.RestoreOptions) error {
 		return fmt.Errorf("%w: %q; the agent must have run with it once", api.ErrNotFound, pipeline)
 	}
 	return writeRestore(filepath.Join(stateDir, "pipelines", id.String()), o)
+}
+
+// CancelRestore takes an order back that was not carried out, of an agent that does not run. It is durable on return.
+func CancelRestore(stateDir, pipeline string) error {
+	lock, err := LockStateDir(stateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	r, err := OpenRegistry(disk.OS, stateDir)
+	if err != nil {
+		return err
+	}
+	id, err := parseUUID(r.Pipelines[pipeline])
+	if err != nil {
+		return fmt.Errorf("%w: %q", api.ErrNotFound, pipeline)
+	}
+	return cancelRestore(filepath.Join(stateDir, "pipelines", id.String()))
+}
+
+func cancelRestore(dir string) error {
+	err := disk.OS.Remove(filepath.Join(dir, restoreFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: no restore is ordered", api.ErrNotFound)
+	}
+	if err == nil {
+		err = disk.OS.SyncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("cancel the restore: %w", err)
+	}
+	return nil
+}
+
+// cancelRestore takes the order of a pipeline that it failed at back, and starts the pipeline from its own checkpoints.
+func (a *Agent) cancelRestore(ctx context.Context, s *supervisor, id snapshot.UUID) error {
+	if s.running() != nil {
+		return fmt.Errorf("%w: pipeline %s runs, no restore is ordered", api.ErrNotFound, s.name)
+	}
+	if err := s.ask(ctx, command{stop: true}); err != nil { // between two tries it may wait, or be in one
+		return err
+	}
+	if err := cancelRestore(filepath.Join(a.pipelinesDir(), id.String())); err != nil {
+		return err
+	}
+	if err := s.ask(ctx, command{}); err != nil {
+		return err
+	}
+	return s.started(ctx)
 }
 
 func writeRestore(dir string, o api.RestoreOptions) error {
@@ -138,7 +204,7 @@ func (a *attempt) restorePending(ctx context.Context) error {
 		err = a.restoreSavepoint(ctx, o)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: restore of a savepoint, ordered by %s: %w; mend that and start the pipeline, or remove the order to start from its own checkpoints", errFinal, name, err)
+		return fmt.Errorf("%w: restore of a savepoint, ordered by %s: %w; mend that and start the pipeline, or take the order back (weir savepoint restore --cancel) to start from its own checkpoints", errFinal, name, err)
 	}
 	if err := disk.OS.Remove(name); err != nil {
 		return fmt.Errorf("remove the order of a restore that is done: %w", err)
@@ -158,22 +224,17 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 		return err
 	}
 	defer f.Close()
-	verdict, err := savepoints.Judge(&f.Head, f.Counts(), a.graph, o.AllowDroppedState)
+	verdict, way, err := a.wayOf(f, o)
 	if err != nil {
 		return err
 	}
 	j := a.agent.journal
-	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
-		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same, Ends: a.outbox.Ends(), AcceptGap: o.AcceptGap,
-	})
-	if err != nil {
-		return err
-	}
 	a.agent.clock.Raise(f.Head.ElapsedNs)
 	j.Retain(a.id.String(), way.Position)
 	if first := j.First(); way.Position+1 < first {
 		return fmt.Errorf("the journal let records %d to %d go meanwhile", way.Position+1, first-1)
 	}
+	way.Position = min(way.Position+pipeline.Position(plantedLate()), max(way.Position, j.Last()))
 	inc, stamp := a.agent.incarnation(), a.agent.clock.Stamp()
 	uids := []string{}
 	for _, s := range a.graph.Sinks {
@@ -193,4 +254,22 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	a.log.Info("savepoint restored", "file", o.File, "checkpoint", m.ID, "position", uint64(m.Position), "entries", f.Summary.Entries, "results", f.Summary.Results,
 		"generation", m.Generation, "break", way.Why)
 	return nil
+}
+
+// wayOf tells what the plan takes over of a savepoint, and where the pipeline goes on from it.
+func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Verdict, savepoints.Way, error) {
+	verdict, err := savepoints.Judge(&f.Head, f.Counts(), a.graph, o.AllowDroppedState)
+	if err != nil {
+		return nil, savepoints.Way{}, err
+	}
+	stood, own, err := a.since(&f.Head)
+	if err != nil {
+		return nil, savepoints.Way{}, err
+	}
+	j := a.agent.journal
+	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
+		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,
+		Ends: a.outbox.Ends(), AcceptGap: o.AcceptGap,
+	})
+	return verdict, way, err
 }

@@ -29,6 +29,9 @@ func SavepointDir(cfg *config.Config) string {
 // CreateSavepoint makes a savepoint of a running pipeline, one file for each of its regions. Durable and verified on return; the pipeline
 // goes on.
 func (a *Agent) CreateSavepoint(ctx context.Context, pipeline string, o api.SavepointOptions) (list []api.SavepointInfo, err error) {
+	if o.Drain {
+		return nil, errors.New("create savepoint: only a pipeline that stops can be drained")
+	}
 	supervisors, err := a.supervisorsOf(pipeline)
 	if err != nil {
 		return nil, err
@@ -67,12 +70,25 @@ func (a *Agent) StopWithSavepoint(ctx context.Context, pipeline string, o api.Sa
 	return list, nil
 }
 
-// lastSavepoint reads no further and makes a savepoint of all that was read.
+// lastSavepoint reads no further and makes a savepoint of all that was read; with o.Drain, behind the end of event time.
 func (a *attempt) lastSavepoint(ctx context.Context, o api.SavepointOptions) (info api.SavepointInfo, err error) {
 	if err := a.engine.Halt(ctx, true); err != nil {
 		return info, fmt.Errorf("stop with savepoint: %w", err)
 	}
-	if info, err = a.takeSavepoint(ctx, o, false); err != nil {
+	if o.Drain {
+		a.outbox.Withhold() // a replay after a crash has no drain: what it gives leaves with the checkpoint behind it
+		if err := a.engine.Drain(ctx); err != nil {
+			return info, fmt.Errorf("stop with savepoint: %w: %w", errDrained, err)
+		}
+		a.coordinator.Records(1) // no record came, and yet the checkpoint before it is not enough
+	}
+	if info, err = a.takeSavepoint(ctx, o, o.Drain); err == nil {
+		err = a.noteRun(info.Checkpoint)
+	}
+	switch {
+	case err != nil && o.Drain:
+		err = fmt.Errorf("%w: %w", errDrained, err)
+	case err != nil:
 		err = errors.Join(err, a.engine.Halt(context.WithoutCancel(ctx), false))
 	}
 	return info, err

@@ -24,6 +24,9 @@ const (
 // errFinal marks a failure that no restart can mend: the operator has to act. The strategy is not asked.
 var errFinal = errors.New("not restarted")
 
+// errDrained is the error of a stop that failed after the end of event time had come: the pipeline starts again from its newest checkpoint.
+var errDrained = errors.New("the pipeline was drained and starts again from its newest checkpoint")
+
 // supervisor keeps one pipeline running: each attempt opens storage through recovery and restores the newest valid
 // checkpoint, exactly as after a crash. Its goroutine owns everything but what mu guards.
 type supervisor struct {
@@ -109,6 +112,8 @@ func (s *supervisor) run(ctx context.Context) error {
 			s.set(PipelineStopped, nil)
 			wanted, stopped = false, ask.done
 			continue
+		case errors.Is(err, errDrained):
+			continue
 		}
 		wanted = s.failed(ctx, history, err)
 	}
@@ -142,6 +147,11 @@ func (s *supervisor) once(ctx context.Context) (*command, error) {
 			if c.before != nil {
 				if err := s.beforeStop(a, c.before); err != nil {
 					c.done <- err
+					if errors.Is(err, errDrained) {
+						cancel()
+						<-done
+						return nil, errDrained
+					}
 					continue
 				}
 			} else if a != nil && c.fail == nil {

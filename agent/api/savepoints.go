@@ -14,6 +14,8 @@ type SavepointOptions struct {
 	Pipeline string `json:"-"`
 	Name     string `json:"name,omitempty"` // "": PIPELINE-TIME
 	Dir      string `json:"dir,omitempty"`  // absolute; "": the agent's
+	// Drain ends event time before a savepoint that the pipeline stops with: every window fires.
+	Drain bool `json:"drain,omitempty"`
 }
 
 // SavepointInfo is one savepoint file.
@@ -39,6 +41,7 @@ type RestoreOptions struct {
 	Claim             bool   `json:"claim,omitempty"`
 	AcceptGap         bool   `json:"accept_gap,omitempty"`
 	AllowDroppedState bool   `json:"allow_dropped_state,omitempty"`
+	Cancel            bool   `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
 }
 
 // bodyMax bounds what a request may bring.

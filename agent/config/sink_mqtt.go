@@ -28,7 +28,7 @@ var mqttSinkObject = &object[plan.MQTTTarget]{what: "mqtt", place: func(m *plan.
 	set("on_not_authorized", choiceKind{words: []string{"wait", "reject"}}, func(m *plan.MQTTTarget) *string { return &m.OnNotAuthorized },
 		"A topic that the broker does not allow: wait for the right, or make a dead letter.", byDefault("wait")),
 	set("batch", mqttBatch, func(m *plan.MQTTTarget) *plan.MQTTTarget { return m }, "How much lies between two writes of the progress at QoS 1: so much may come twice."),
-	set("timeout", nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}, func(m *plan.MQTTTarget) *int64 { return &m.TimeoutNs }, "How long a batch may take.", byDefault("30s")),
+	set("timeout", nanoseconds{durationKind{least: time.Second, most: time.Hour}}, func(m *plan.MQTTTarget) *int64 { return &m.TimeoutNs }, "How long a batch may take.", byDefault("30s")),
 }}
 
 var mqttBatch = &object[plan.MQTTTarget]{what: "batch", list: []*setting{

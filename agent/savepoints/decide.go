@@ -12,7 +12,10 @@ import (
 type Ground struct {
 	Journal     string            // its identity
 	First, Next pipeline.Position // the journal's first record, and the position of the one to come
-	SamePlan    bool              // the plan and every operator's behaviour are those of the savepoint
+	// SamePlan: the plan and every operator's behaviour are those of the savepoint, and no other plan ran since.
+	SamePlan bool
+	// Stood: the pipeline stopped with the savepoint and has not run since.
+	Stood bool
 	// Ends are the streams that have given out results here.
 	Ends []pipeline.SinkMark
 	// AcceptGap: the operator allows that continuity is broken.
@@ -32,8 +35,8 @@ type Way struct {
 var ErrBreak = errors.New("the restore would break continuity")
 
 // Decide is pure. Sequences go on without a break when every record behind the savepoint is still in the journal it was taken of, and what
-// is made of them again is what was made before (same plan), or nothing was made yet. Else a new generation opens, which needs
-// Ground.AcceptGap.
+// is made of them again is what was made before (same plan), or nothing was made yet. That nothing was made, Ends alone cannot show: what left at once
+// and was confirmed at once is known upstream only. Else a new generation opens, which needs Ground.AcceptGap.
 func Decide(h *savepoint.Head, g *Ground) (Way, error) {
 	w := Way{Position: pipeline.Position(h.Position), Generation: h.Generation}
 	newest := h.Generation
@@ -61,6 +64,8 @@ func Decide(h *savepoint.Head, g *Ground) (Way, error) {
 		w.Why = fmt.Sprintf("its results are of generation %d, and generation %d has begun since", h.Generation, newest)
 	case ranOn != "" && !g.SamePlan:
 		w.Why = fmt.Sprintf("sink %s gave out results behind it, and this plan would make others under their numbers", ranOn)
+	case !g.Stood && !g.SamePlan:
+		w.Why = "the pipeline did not stop with it (weir pipeline stop --savepoint), or has run since: results may have left behind it, and this plan would make others under their numbers"
 	default:
 		return w, nil
 	}

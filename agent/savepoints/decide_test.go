@@ -20,11 +20,12 @@ func TestContinuityIsKeptOrTheOperatorIsAsked(t *testing.T) {
 		broken bool
 		want   savepoints.Way
 	}{
-		{"nothing came behind it", savepoints.Ground{Journal: "j", First: 1, Next: 101, Ends: at(50)}, false, savepoints.Way{Position: 100, Generation: 2}},
-		{"records came, no results", savepoints.Ground{Journal: "j", First: 101, Next: 300, Ends: at(50)}, false, savepoints.Way{Position: 100, Generation: 2}},
+		{"nothing came behind it", savepoints.Ground{Journal: "j", First: 1, Next: 101, Stood: true, Ends: at(50)}, false, savepoints.Way{Position: 100, Generation: 2}},
+		{"records came, no results", savepoints.Ground{Journal: "j", First: 101, Next: 300, Stood: true, Ends: at(50)}, false, savepoints.Way{Position: 100, Generation: 2}},
 		{"it ran on with the same plan", savepoints.Ground{Journal: "j", First: 1, Next: 300, Ends: at(70), SamePlan: true}, false, savepoints.Way{Position: 100, Generation: 2}},
-		{"a sink that is new", savepoints.Ground{Journal: "j", First: 1, Next: 300, Ends: append(at(50), pipeline.SinkMark{UID: "new", Generation: 2, Seq: 9})}, false, savepoints.Way{Position: 100, Generation: 2}},
+		{"a sink that is new", savepoints.Ground{Journal: "j", First: 1, Next: 300, Stood: true, Ends: append(at(50), pipeline.SinkMark{UID: "new", Generation: 2, Seq: 9})}, false, savepoints.Way{Position: 100, Generation: 2}},
 		{"it ran on with another plan", savepoints.Ground{Journal: "j", First: 1, Next: 300, Ends: at(51)}, true, savepoints.Way{Position: 100, Generation: 3}},
+		{"what left at once may be known upstream only", savepoints.Ground{Journal: "j", First: 1, Next: 300, Ends: at(50)}, true, savepoints.Way{Position: 100, Generation: 3}},
 		{"records are gone", savepoints.Ground{Journal: "j", First: 103, Next: 300, Ends: at(50), SamePlan: true}, true, savepoints.Way{Position: 102, Generation: 3, Lost: 2}},
 		{"it is of another journal", savepoints.Ground{Journal: "k", First: 1, Next: 300, SamePlan: true}, true, savepoints.Way{Position: 299, Generation: 3}},
 		{"it stands beyond the journal", savepoints.Ground{Journal: "j", First: 1, Next: 100, SamePlan: true}, true, savepoints.Way{Position: 99, Generation: 3}},

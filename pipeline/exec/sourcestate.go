@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
 	"github.com/weirstream/weir/pipeline/state"
 )
@@ -130,5 +131,24 @@ func (s *source) restored() error {
 	s.clock = sourceClock{started: b[0] == 1, idle: b[1] == 1, timeMax: int64(at(0)), lastElapsed: int64(at(1)), watermark: int64(at(2)), moved: int64(at(8))}
 	s.counts = SourceCounters{Received: at(3), Tombstones: at(4), Dead: at(5), Rows: at(6), Stubs: at(7), Split: at(9)}
 	s.resumed = true
-	return s.loadEntries()
+	if err := s.loadEntries(); err != nil {
+		return err
+	}
+	s.undrain()
+	return nil
+}
+
+// undrain takes back the end of event time: a pipeline that goes on behind a drain has a clock that its records made, else all of them would be late.
+func (s *source) undrain() {
+	if s.clock.watermark != pipeline.MaxWatermark {
+		return
+	}
+	s.clock.watermark = pipeline.MinWatermark
+	if s.clock.started && s.plan.Time != nil {
+		front := s.clock.timeMax
+		if s.keys != nil && s.keys.count() > 0 {
+			front = s.keys.front()
+		}
+		s.clock.watermark = front - s.plan.Time.OutOfOrdernessMs
+	}
 }

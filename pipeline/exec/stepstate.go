@@ -172,6 +172,9 @@ func (s *step) loadLedger(merge *merger) error {
 	s.out.Counters = pipeline.Counters{In: at(0), Emitted: at(1), Late: at(2), Dropped: at(3), Dead: at(4)}
 	if merge != nil {
 		merge.last, merge.idle, merge.announce = int64(at(5)), b[56] == 1, true
+		if merge.last == pipeline.MaxWatermark { // it was drained: what follows is judged by the clocks of the sources (source.undrain)
+			merge.last = pipeline.MinWatermark
+		}
 	}
 	s.ticked = int64(at(6)) - 1
 	return nil

@@ -99,7 +99,8 @@ func TestCopyKeepsTheSenderWaiting(t *testing.T) {
 	x.next()
 	confirmed := make(chan error, 1)
 	pin := x.o.Pin()
-	go func() { confirmed <- x.s.Confirm(100, x.chain[100]) }()
+	chain := x.chain[100]
+	go func() { confirmed <- x.s.Confirm(100, chain) }()
 	time.Sleep(10 * time.Millisecond) // when the sender is slower than that, the test proves less, and passes
 	n := 0
 	if err := pin.Copy(x.context(), "s", 100, func(*pipeline.Result) error { n++; return nil }); err != nil || n != 100 {

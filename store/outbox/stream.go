@@ -34,6 +34,8 @@ type Stream struct {
 	fresh                    uint64 // at-least-once: wire sequences past it were never sent before the first Seek
 	sought                   bool
 	released                 uint64 // checkpoint commit: visible up to here
+	withheldAt               uint64 // visible too, when withheld
+	withheld                 bool   // as with checkpoint commit from now on
 	barriers                 []barrierMark
 	cursor                   uint64 // the sender has what lies up to here
 	encoded                  []byte
@@ -98,6 +100,9 @@ func (s *Stream) Stats() StreamStats {
 func (s *Stream) visible() uint64 {
 	if s.opt.Mode == CheckpointCommit {
 		return min(s.released, s.last())
+	}
+	if s.withheld {
+		return min(max(s.released, s.withheldAt), s.last())
 	}
 	return s.last()
 }

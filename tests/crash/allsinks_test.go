@@ -21,7 +21,7 @@ func TestAllSinks(t *testing.T) {
 	for _, one := range []bool{true, false} {
 		t.Run(map[bool]string{true: "one pipeline", false: "several pipelines"}[one], func(t *testing.T) {
 			s := scenario{qos: 1, messages: 4_500, rate: 800, kills: 3, powerCuts: 3, syncDelay: slowSync, resets: 1, patience: 2 * time.Minute, receiverLine: true}
-			serverKills, cuts := 4, 14
+			serverKills, cuts := 6, 18
 			if long() {
 				s.messages, s.rate, s.kills, s.powerCuts, s.resets, s.brokerRestarts = 40_000, 1200, 30, 30, 10, 2
 				s.patience, serverKills, cuts = 4*time.Minute, 50, 250
@@ -97,6 +97,16 @@ func (a *allSinks) config(one bool) string {
 	return b.String()
 }
 
+// brokers are those of the config that sinks publish to.
+func (a *allSinks) brokers() (text string) {
+	for _, e := range a.ends {
+		if b, ok := e.(interface{ broker() string }); ok {
+			text += b.broker()
+		}
+	}
+	return text
+}
+
 func runAllSinks(t *testing.T, s *scenario, one bool, serverKills, cuts int) {
 	seed := *seedFlag
 	if seed == 0 {
@@ -105,14 +115,24 @@ func runAllSinks(t *testing.T, s *scenario, one bool, serverKills, cuts int) {
 	t.Logf("seed %d", seed)
 	s.dir = stageDir(t)
 	all := startEnds(t, s.dir)
-	s.config, s.streams = busyJournal+all.config(one), len(uids("http"))
+	s.config, s.brokers, s.streams = busyJournal+all.config(one), all.brokers(), len(uids("http"))
 	struck := map[string]int{}
 	s.more = func(st *stage, add func(n int, do func())) { all.strikes(st, s, struck, add, serverKills, cuts) }
 	st := newStage(t, s, rand.New(rand.NewPCG(seed, 1)))
 	st.publishAll(s)
+	all.judge(t, st, s)
+	t.Logf("strikes %v", struck)
+	if !t.Failed() {
+		all.mustFindHarm(t, s.messages)
+	}
+}
+
+// judge ends the run and asks for exactly once at every end.
+func (a *allSinks) judge(t *testing.T, st *stage, s *scenario) {
+	t.Helper()
 	verdicts, problems := st.finish(s)
-	for i, e := range all.ends {
-		for _, uid := range uids(all.kinds[i]) {
+	for i, e := range a.ends {
+		for _, uid := range uids(a.kinds[i]) {
 			v, err := judgeEnd(e, uid, s.messages)
 			if err != nil {
 				problems = append(problems, fmt.Sprintf("%s: %v", uid, err))
@@ -129,10 +149,6 @@ func runAllSinks(t *testing.T, s *scenario, one bool, serverKills, cuts int) {
 	for _, p := range problems {
 		t.Error(p)
 	}
-	t.Logf("strikes %v", struck)
-	if !t.Failed() {
-		all.mustFindHarm(t, s.messages)
-	}
 }
 
 // strikes kills one server after the other and breaks their lines.
@@ -148,14 +164,13 @@ func (a *allSinks) strikes(st *stage, s *scenario, struck map[string]int, add fu
 			victims = append(victims, victim{a.kinds[i], e.kill, e.line()})
 		}
 	}
-	turn := 0
+	turn, cut := st.random.IntN(len(victims)), st.random.IntN(len(victims))
 	add(serverKills, func() {
 		v := victims[turn%len(victims)]
 		turn++
 		struck["kill "+v.kind]++
 		st.must(v.kill())
 	})
-	cut := 0
 	add(cuts, func() {
 		v := victims[cut%len(victims)]
 		cut++

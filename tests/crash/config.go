@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// fill puts the places of a run into a config.
-func fill(config, dir, broker, receiver string, qos byte) string {
-	return strings.NewReplacer("DIR", dir, "BROKER", broker, "URL", "http://"+receiver+"/weir", "QOS", fmt.Sprint(qos)).Replace(sources + config)
+// fill puts the places of a run into a config, and further lines into its section brokers.
+func fill(brokers, config, dir, broker, receiver string, qos byte) string {
+	return strings.NewReplacer("DIR", dir, "BROKER", broker, "URL", "http://"+receiver+"/weir", "QOS", fmt.Sprint(qos)).Replace(strings.Replace(sources, "sources:\n", brokers+"sources:\n", 1) + config)
 }
 
 // sources are common to all configs.

@@ -45,6 +45,7 @@ type scenario struct {
 	receiverRestarts int
 	env              []string // WEIR_FAULT=...
 	config           string
+	brokers          string                                 // besides that of the sources
 	streams          int                                    // sinks of the config
 	judge            func(upstream, int) ([]verdict, error) // nil: judge
 	patience         time.Duration
@@ -53,6 +54,7 @@ type scenario struct {
 	strike           func(*stage, *scenario)                // instead of killAgent, as often as kills
 	ready            func(*stage) bool                      // a strike waits for it while messages go on; nil: it is
 	damage           func(t *testing.T, dir string) (n int) // done to a pipeline's directory while the agent is dead
+	beforeFinish     func(*stage)                           // when all is published; nil: nothing
 	more             func(*stage, func(n int, do func()))   // further strikes
 	receiver         string                                 // kind of upstream; "": the reference receiver
 	receiverEnv      []string                               // WEIR_FAULT=... of the receiver
@@ -142,6 +144,9 @@ func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
 	t.Logf("seed %d (again: go test ./tests/crash -run %s -seed %d)", seed, t.Name(), seed)
 	st := newStage(t, s, rand.New(rand.NewPCG(seed, 1)))
 	st.publishAll(s)
+	if s.beforeFinish != nil {
+		s.beforeFinish(st)
+	}
 	return st.finish(s)
 }
 
@@ -177,7 +182,7 @@ func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
 		t.Cleanup(func() { st.line.Close() })
 		receiver = st.line.Addr()
 	}
-	st.config = fill(s.config, st.dir, st.proxy.Addr(), receiver, s.qos)
+	st.config = fill(s.brokers, s.config, st.dir, st.proxy.Addr(), receiver, s.qos)
 	st.startAgent()
 	t.Cleanup(func() { st.agent.Kill() })
 	st.waitReady()

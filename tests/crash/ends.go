@@ -16,8 +16,11 @@ import (
 type end interface {
 	// target is the sink's target in the config, in braces; uid begins with win- where it takes windows.
 	target(uid string) string
-	// kill is kill -9 of the server, and its start; nothing where the sink writes here.
+	// kill is kill -9 of the server, and its start (of an MQTT broker a restart); nothing where the sink writes here.
 	kill() error
+	// down makes it unreachable, up reachable: a server is killed and started, a place here has something in its way.
+	down() error
+	up() error
 	// line leads to the server; nil where the sink writes here.
 	line() *rig.Proxy
 	// held reads what is there of a sink by the far end's own means: SQL, the stream, listed objects, lines of a file. A record that is there twice
@@ -32,28 +35,37 @@ var farEnds = []struct {
 	kind  string
 	start func(t *testing.T, dir string) (end, error)
 }{
-	{"file", func(_ *testing.T, dir string) (end, error) { return &fileEnd{dir: filepath.Join(dir, "files")}, nil }},
+	{"file", func(_ *testing.T, dir string) (end, error) {
+		return &fileEnd{here{filepath.Join(dir, "files", "lines")}}, nil
+	}},
 	{"directory", func(_ *testing.T, dir string) (end, error) {
-		return &directoryEnd{dir: filepath.Join(dir, "files", "archive")}, nil
+		return &directoryEnd{here{filepath.Join(dir, "files", "archive")}}, nil
 	}},
 	{"s3", startS3End},
 	{"nats", startNATSEnd},
 	{"postgres", startPostgresEnd},
+	{"mqtt", startMQTTEnd},
+	{"influx", startInfluxEnd},
 }
 
-// here is the part of an end that is no server.
-type here struct{}
+// here is the part of an end that is no server. way is a directory that leads to it.
+type here struct{ way string }
 
 func (here) kill() error      { return nil }
+func (h here) down() error    { return os.WriteFile(h.way, nil, 0o600) }
+func (h here) up() error      { return os.Remove(h.way) }
 func (here) line() *rig.Proxy { return nil }
 
 // server is the part of an end that is one, behind a line.
 type server struct {
-	proxy   *rig.Proxy
-	restart func() error
+	proxy *rig.Proxy
+	end   func()
+	start func() error
 }
 
-func (s *server) kill() error      { return s.restart() }
+func (s *server) kill() error      { s.end(); return s.start() }
+func (s *server) down() error      { s.end(); return nil }
+func (s *server) up() error        { return s.start() }
 func (s *server) line() *rig.Proxy { return s.proxy }
 
 func newServer(t *testing.T, addr string, kill func(), start func() error) (server, error) {
@@ -62,18 +74,15 @@ func newServer(t *testing.T, addr string, kill func(), start func() error) (serv
 		return server{}, err
 	}
 	t.Cleanup(func() { p.Close() })
-	return server{p, func() error { kill(); return start() }}, nil
+	return server{p, kill, start}, nil
 }
 
-type fileEnd struct {
-	here
-	dir string
-}
+type fileEnd struct{ here }
 
-func (e *fileEnd) target(uid string) string { return "file: {path: " + uid + ".jsonl}" }
+func (e *fileEnd) target(uid string) string { return "file: {path: lines/" + uid + ".jsonl}" }
 
 func (e *fileEnd) held(uid string) ([]ends.Record, error) {
-	b, err := os.ReadFile(filepath.Join(e.dir, uid+".jsonl"))
+	b, err := os.ReadFile(filepath.Join(e.way, uid+".jsonl"))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +90,7 @@ func (e *fileEnd) held(uid string) ([]ends.Record, error) {
 }
 
 func (e *fileEnd) harm(uid string) error {
-	name := filepath.Join(e.dir, uid+".jsonl")
+	name := filepath.Join(e.way, uid+".jsonl")
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return err
@@ -91,15 +100,12 @@ func (e *fileEnd) harm(uid string) error {
 	return os.WriteFile(name, slices.Delete(b, from, to), 0o600)
 }
 
-type directoryEnd struct {
-	here
-	dir string
-}
+type directoryEnd struct{ here }
 
 func (e *directoryEnd) target(string) string { return "objects: {directory: archive, timeout: 5s}" }
 
 func (e *directoryEnd) held(uid string) ([]ends.Record, error) {
-	objects, err := ends.Tree(e.dir)
+	objects, err := ends.Tree(e.way)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +113,7 @@ func (e *directoryEnd) held(uid string) ([]ends.Record, error) {
 }
 
 func (e *directoryEnd) harm(uid string) error {
-	objects, err := ends.Tree(e.dir)
+	objects, err := ends.Tree(e.way)
 	for name := range objects {
 		if ends.ObjectOf(name, uid) && len(objects[name]) > 20 { // a void one has no records
 			return os.Remove(name)

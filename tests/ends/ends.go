@@ -41,6 +41,9 @@ var kinds = []struct {
 	{"objects, S3", startS3},
 	{"objects, directory", startDirectory},
 	{"file", startFile},
+	{"mqtt, QoS 1", startMQTT(1)},
+	{"mqtt, QoS 2", startMQTT(2)},
+	{"influx", startInflux},
 }
 
 // Start starts every far end; they end with the test. What this machine has no server for is told and left out.
@@ -48,7 +51,7 @@ func Start(t testing.TB) (all []End) {
 	t.Helper()
 	for _, k := range kinds {
 		e, err := k.start(t)
-		if errors.Is(err, rig.ErrNoPostgres) || errors.Is(err, rig.ErrNoTool) {
+		if errors.Is(err, rig.ErrNoPostgres) || errors.Is(err, rig.ErrNoTool) || errors.Is(err, rig.ErrNoMosquitto) {
 			t.Logf("WARNING: no %s: %v", k.name, err)
 			continue
 		}

@@ -32,6 +32,7 @@ max_inflight_messages 1000
 max_queued_messages 1000000
 max_queued_bytes 0
 max_packet_size 8388608
+set_tcp_nodelay true
 log_dest stderr
 log_type error
 log_type warning

@@ -104,6 +104,12 @@ func TestBadUpstreams(t *testing.T) {
 		answers("gateway", status(http.StatusBadGateway, "<html>upstream down"), "502"),
 		answers("wrong path", status(http.StatusNotFound, "nothing here"), "404"),
 		answers("garbage with 200", func(w http.ResponseWriter) { io.WriteString(w, "<html>welcome</html>") }, "127.0.0.1"),
+		answers("JSON of somebody else with 200", func(w http.ResponseWriter) { io.WriteString(w, `{"status":"ok"}`) }, "127.0.0.1", "protocol: plain"),
+		answers("a number that is no sequence", func(w http.ResponseWriter) { io.WriteString(w, `{"seq":99}`) }, "protocol: plain"),
+		answers("a proxy's conflict", status(http.StatusConflict, "<html>conflict</html>"), "409", "protocol: plain"),
+		answers("a proxy's conflict as JSON", status(http.StatusConflict, `{"error":"conflict"}`), "409", "protocol: plain"),
+		answers("a proxy's precondition", status(http.StatusPreconditionFailed, "no"), "412", "protocol: plain"),
+		answers("a proxy's bad request", status(http.StatusBadRequest, "<html>The plain HTTP request was sent to HTTPS port</html>"), "400", "HTTPS port"),
 		answers("nothing with 200", func(http.ResponseWriter) {}, "127.0.0.1"),
 	}
 	for _, b := range bad {

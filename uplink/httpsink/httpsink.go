@@ -162,7 +162,7 @@ func (s *Sink) read(status int, body []byte) (wire.Answer, error) {
 	if status == http.StatusOK {
 		return parse(body)
 	}
-	return wire.Answer{}, Refusal(status, body, nil)
+	return wire.Answer{}, protocolRefusal(status, body, nil)
 }
 
 // Send posts one batch.
@@ -307,11 +307,31 @@ func answer(status int, header http.Header, body []byte) (uplink.Answer, error) 
 	case http.StatusUnprocessableEntity:
 		a, err := wire.ParseAnswer(body)
 		if err != nil || len(a.Rejected) == 0 {
-			return uplink.Answer{}, Refusal(status, body, header)
+			return uplink.Answer{}, protocolRefusal(status, body, header)
 		}
 		return uplink.Answer{Durable: a.Seq, Rejected: a.Names()}, nil
 	}
-	return uplink.Answer{}, Refusal(status, body, header)
+	return uplink.Answer{}, protocolRefusal(status, body, header)
+}
+
+// protocolRefusal is Refusal for a receiver. What a proxy or a firewall on the way answers in its place neither fences the stream for good nor makes
+// dead letters: a status that has such weight counts only with a body that a receiver writes.
+func protocolRefusal(status int, body []byte, header http.Header) error {
+	switch status {
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		if _, err := parse(body); err != nil {
+			return fmt.Errorf("%w: %d %s: %w", errStatus, status, http.StatusText(status), err)
+		}
+		if status == http.StatusConflict {
+			return fmt.Errorf("%w: %.200q", uplink.ErrFenced, body)
+		}
+		return fmt.Errorf("%w: %.200q", uplink.ErrHole, body)
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if a, err := wire.ParseAnswer(body); err != nil || a.Error == "" && len(a.Rejected) == 0 {
+			return fmt.Errorf("%w: %d %s: %w: %.200q", errStatus, status, http.StatusText(status), errNoReceiver, body)
+		}
+	}
+	return Refusal(status, body, header)
 }
 
 // plainAnswer reads what a foreign endpoint says. It may name bad records in a 422 or 400 (plainNames). It knows nothing of
@@ -325,9 +345,6 @@ func plainAnswer(b *uplink.Batch, status int, header http.Header, body []byte) (
 			return uplink.Answer{Durable: b.Previous, Rejected: named}, nil
 		}
 	}
-	if status == http.StatusConflict || status == http.StatusPreconditionFailed {
-		return uplink.Answer{}, fmt.Errorf("%w: %d %s: %.200q", errStatus, status, http.StatusText(status), body)
-	}
 	return uplink.Answer{}, Refusal(status, body, header)
 }
 
@@ -339,10 +356,6 @@ var errStatus = errors.New("unexpected answer")
 func Refusal(status int, body []byte, header http.Header) error {
 	what := fmt.Errorf("%w: %d %s: %.200q%s", errStatus, status, http.StatusText(status), body, advice(status))
 	switch status {
-	case http.StatusConflict:
-		return fmt.Errorf("%w: %.200q", uplink.ErrFenced, body)
-	case http.StatusPreconditionFailed:
-		return fmt.Errorf("%w: %.200q", uplink.ErrHole, body)
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return fmt.Errorf("%w: %w", uplink.ErrRejected, what)
 	case http.StatusRequestEntityTooLarge:

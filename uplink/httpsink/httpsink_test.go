@@ -16,7 +16,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		want   error
-	}{{409, uplink.ErrFenced}, {412, uplink.ErrHole}, {400, uplink.ErrRejected}, {422, uplink.ErrRejected}, {413, uplink.ErrTooLarge},
+	}{{409, errStatus}, {412, errStatus}, {400, uplink.ErrRejected}, {422, uplink.ErrRejected}, {413, uplink.ErrTooLarge},
 		{500, errStatus}, {404, errStatus}, {401, errStatus}, {301, errStatus}} {
 		if err := Refusal(c.status, nil, nil); !errors.Is(err, c.want) {
 			t.Errorf("%d: %v, want %v", c.status, err, c.want)
@@ -26,6 +26,25 @@ func TestRefusalsAreClassified(t *testing.T) {
 	for v, want := range map[string]time.Duration{"7": 7 * time.Second, "": 0, "Wed, 21 Oct 2026 07:28:00 GMT": 0, "99999999": time.Hour, "-1": 0} {
 		if err := Refusal(503, nil, http.Header{"Retry-After": {v}}); !errors.As(err, &retry) || retry.Wait != want {
 			t.Errorf("Retry-After %q: %v, want %s", v, err, want)
+		}
+	}
+}
+
+// TestOnlyAReceiverFences: what a proxy on the way says with a receiver's statuses is temporary.
+func TestOnlyAReceiverFences(t *testing.T) {
+	const receiver, html, foreign = `{"generation":1,"incarnation":"2.0","seq":9,"error":"fenced"}`, "<html>conflict</html>", `{"status":"conflict"}`
+	for _, c := range []struct {
+		status int
+		body   string
+		want   error // nil: temporary
+	}{{409, receiver, uplink.ErrFenced}, {409, html, nil}, {409, foreign, nil}, {409, "", nil}, {409, "null", nil}, {409, `{"incarnation":"x"}`, nil},
+		{412, receiver, uplink.ErrHole}, {412, html, nil}, {412, foreign, nil},
+		{400, `{"seq":0,"error":"malformed body"}`, uplink.ErrRejected}, {400, html, nil}, {400, "", nil}, {400, foreign, nil}, {422, receiver, uplink.ErrRejected},
+		{422, html, nil}, {413, html, uplink.ErrTooLarge}} {
+		_, err := answer(c.status, nil, []byte(c.body))
+		final := errors.Is(err, uplink.ErrFenced) || errors.Is(err, uplink.ErrHole) || errors.Is(err, uplink.ErrRejected)
+		if err == nil || c.want == nil && (final || !errors.Is(err, errNoReceiver)) || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%d %s: %v, want %v", c.status, c.body, err, c.want)
 		}
 	}
 }

@@ -21,11 +21,20 @@ func (s *Sink) said(err error) error {
 	return fmt.Errorf("%s: %w", s.url.Redacted(), err)
 }
 
-// parse reads the answer of what should be a receiver.
+// errNoReceiver is an answer that follows another protocol, or none.
+var errNoReceiver = errors.New("it is no receiver of weir's protocol, or something between here and there answers for it; for other servers set protocol: plain")
+
+// parse reads where what should be a receiver stands. Each of its answers that tells so names an incarnation; JSON without one ({"status":"ok"}) is
+// somebody else's, and would read as a receiver that holds nothing.
 func parse(body []byte) (wire.Answer, error) {
 	a, err := wire.ParseAnswer(body)
+	if err == nil {
+		if _, err = wire.ParseIncarnation(a.Incarnation); err != nil {
+			err = fmt.Errorf("answer %.80q: %w", body, err)
+		}
+	}
 	if err != nil {
-		err = fmt.Errorf("%w: it is no receiver of weir's protocol, or something between here and there answers for it; for other servers set protocol: plain", err)
+		err = fmt.Errorf("%w: %w", err, errNoReceiver)
 	}
 	return a, err
 }

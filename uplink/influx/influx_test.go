@@ -33,8 +33,12 @@ var one = uplink.Incarnation{Major: 1}
 type server struct {
 	dir, addr, path string
 	child           *rig.Child
+	line            *rig.Proxy
 	config          Config
 }
+
+// Line is the way to the server.
+func (n *server) Line() uplinktest.Line { return n.line }
 
 const serverConfig = `reporting-disabled = true
 bind-address = "127.0.0.1:0"
@@ -67,7 +71,11 @@ func startServer(t testing.TB) *server {
 	n.start(t)
 	t.Cleanup(func() { n.child.Kill() })
 	n.query(t, http.MethodPost, "CREATE DATABASE b")
-	n.config = Config{HTTP: httpsink.Default(), URL: "http://" + n.addr, Org: "o", Bucket: "b", Measurement: "results, all", Time: FromTime, TimeUnit: time.Millisecond,
+	if n.line, err = rig.NewProxy(n.addr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.line.Close() })
+	n.config = Config{HTTP: httpsink.Default(), URL: "http://" + n.line.Addr(), Org: "o", Bucket: "b", Measurement: "results, all", Time: FromTime, TimeUnit: time.Millisecond,
 		SignedOnly: true, Gzip: true, Columns: []Column{{Name: "the stream", From: FromStream, Tag: true}, {Name: "row", From: FromRow}, {Name: "seq", From: FromSeq},
 			{Name: "generation", From: FromGeneration}}}
 	return n

@@ -215,7 +215,11 @@ type broker struct {
 	*rig.Mosquitto
 	consumer *consumer
 	config   Config
+	line     *rig.Proxy
 }
+
+// Line is the way to the broker.
+func (b *broker) Line() uplinktest.Line { return b.line }
 
 func startBroker(t testing.TB, qos int, extra string) *broker {
 	t.Helper()
@@ -225,7 +229,11 @@ func startBroker(t testing.TB, qos int, extra string) *broker {
 	}
 	t.Cleanup(m.Kill)
 	b := &broker{Mosquitto: m, consumer: consume(t, m.Addr), config: Default()}
-	b.config.Broker.URL, b.config.Broker.ConnectTimeout = "mqtt://"+m.Addr, 5*time.Second
+	if b.line, err = rig.NewProxy(m.Addr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.line.Close() })
+	b.config.Broker.URL, b.config.Broker.ConnectTimeout = "mqtt://"+b.line.Addr(), 5*time.Second
 	b.config.Topic, b.config.QoS = "results/{$sink}", qos
 	return b
 }

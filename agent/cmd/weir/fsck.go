@@ -13,7 +13,7 @@ import (
 func fsckCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "fsck",
-		Short: "Check journal, checkpoints and outboxes of a stopped agent",
+		Short: "Check journal, checkpoints, outboxes and savepoints of a stopped agent",
 		Long: `Opens everything in state_dir through recovery, as a start would, and reads all of it. What is damaged is set aside, never
 deleted. Exit code 0: all is well; 1: damage was found, each on a line with what it means.`,
 		Args: usageArgs(cobra.NoArgs),

@@ -54,6 +54,9 @@ func stopCommand(o *options) *cobra.Command {
 		Use: "stop PIPELINE", Short: "Make a last checkpoint, or a savepoint, and stop the pipeline; it holds its place in the journal",
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
+			if to.Drain && !with {
+				return usageError{errors.New("--drain goes with --savepoint")}
+			}
 			if with || to != (api.SavepointOptions{}) {
 				return o.takeSavepoint(c, args[0], to, true)
 			}
@@ -65,6 +68,7 @@ func stopCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&with, "savepoint", false, "stop behind a savepoint: no record was read and no result came behind it")
+	c.Flags().BoolVar(&to.Drain, "drain", false, "with --savepoint: end event time before it, so that every window fires; for a pipeline that will not go on")
 	placed(c, &to)
 	return c
 }
@@ -169,6 +173,9 @@ func inspectCommand(o *options) *cobra.Command {
 			w := c.OutOrStdout()
 			fmt.Fprintf(w, "pipeline %s of %s, checkpoint %d at position %d, generation %d, written by weir %s at %s\n",
 				info.Pipeline, info.Gateway, info.Checkpoint, info.Position, info.Generation, info.Version, info.Time.UTC().Format(time.RFC3339))
+			if f.Head.Drained {
+				fmt.Fprintln(w, "drained: event time was ended before it, no window is open")
+			}
 			counts := f.Counts()
 			for i, t := range f.Head.Tables {
 				fmt.Fprintf(w, "table  %s/%s  %s version %d, %d entries\n", t.UID, t.Name, t.Type, t.Version, counts[i])
@@ -185,11 +192,18 @@ func inspectCommand(o *options) *cobra.Command {
 func restoreCommand(o *options) *cobra.Command {
 	var r api.RestoreOptions
 	c := &cobra.Command{
-		Use: "restore PIPELINE FILE", Short: "Make a savepoint the state of a pipeline, in place of what it has",
+		Use: "restore PIPELINE [FILE]", Short: "Make a savepoint the state of a pipeline, in place of what it has",
 		Long: `The pipeline stops and starts again from the savepoint. Without a running agent the next start of it restores. The results go on where the savepoint
-stands when the records behind it are still in the journal; else continuity is broken, which needs --accept-gap: the sinks begin a new generation.`,
-		Args: usageArgs(cobra.ExactArgs(2)),
+stands when the records behind it are still in the journal; else continuity is broken, which needs --accept-gap: the sinks begin a new generation.
+An order that cannot be carried out keeps the pipeline from starting: --cancel, without a FILE, takes it back.`,
+		Args: usageArgs(cobra.RangeArgs(1, 2)),
 		RunE: func(c *cobra.Command, args []string) error {
+			if r.Cancel != (len(args) == 1) {
+				return usageError{errors.New("a FILE is needed, or --cancel without one")}
+			}
+			if r.Cancel {
+				return o.cancelRestore(c, args[0])
+			}
 			path, err := filepath.Abs(args[1])
 			if err != nil {
 				return err
@@ -219,8 +233,24 @@ stands when the records behind it are still in the journal; else continuity is b
 	f := c.Flags()
 	f.BoolVar(&r.Claim, "claim", false, "the savepoint belongs to the agent from then on, which removes the file once it is restored (default: the file is left alone)")
 	f.BoolVar(&r.AcceptGap, "accept-gap", false, "go on though continuity is broken: the sinks begin a new generation")
+	f.BoolVar(&r.Cancel, "cancel", false, "take back the order of a restore that could not be carried out: the pipeline starts from its own checkpoints")
 	f.BoolVar(&r.AllowDroppedState, "allow-dropped-state", false, "start steps empty whose state this plan cannot take over")
 	return c
+}
+
+func (o *options) cancelRestore(c *cobra.Command, pipeline string) error {
+	client, err := o.client()
+	if err == nil {
+		err = client.RestoreSavepoint(c.Context(), pipeline, api.RestoreOptions{Cancel: true})
+	}
+	if !errors.Is(err, api.ErrNotRunning) {
+		return err
+	}
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return usageError{err}
+	}
+	return agent.CancelRestore(cfg.StateDir.Value, pipeline)
 }
 
 func removeCommand(o *options) *cobra.Command {

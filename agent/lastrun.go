@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/weirstream/weir/snapshot/savepoint"
+	"github.com/weirstream/weir/store/disk"
+)
+
+// lastRunFile in a pipeline's directory says which plan ran last, and whether it stopped with a savepoint. Checkpoints and outbox cannot tell: results that
+// leave at once may reach upstream and never flash here, and their numbers do not say which plan made them.
+const lastRunFile = "lastrun.json"
+
+// lastRun is durable before a pipeline reads its first record, and again behind a savepoint that it stops with.
+type lastRun struct {
+	Plan    string `json:"plan"`              // hash, hex
+	Stopped uint64 `json:"stopped,omitempty"` // checkpoint of the savepoint that it stopped with; 0: it may have run on
+}
+
+// readLastRun gives the zero value when nothing is known.
+func (a *attempt) readLastRun() (r lastRun, err error) {
+	b, err := os.ReadFile(filepath.Join(a.dir(), lastRunFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return lastRun{}, fmt.Errorf("read which plan ran last: %w", err)
+	}
+	return r, nil
+}
+
+// noteRun says that the plan runs from here on, or with stopped not 0, that it has stopped. Repeating it is harmless.
+func (a *attempt) noteRun(stopped uint64) error {
+	now := lastRun{Plan: hex.EncodeToString(a.graph.Hash[:]), Stopped: stopped}
+	if r, err := a.readLastRun(); err == nil && r == now { // one that is not readable is replaced
+		return nil
+	}
+	b, err := json.Marshal(now)
+	if err == nil {
+		err = disk.WriteFileAtomic(disk.OS, filepath.Join(a.dir(), lastRunFile), append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("note which plan runs: %w", err)
+	}
+	return nil
+}
+
+// since tells what came behind a savepoint: nothing (stood), or only what its own plan made. When that is not known it is neither.
+func (a *attempt) since(h *savepoint.Head) (stood, own bool, err error) {
+	r, err := a.readLastRun()
+	if err != nil {
+		return false, false, err
+	}
+	if !bytes.Equal(h.UUID, a.id[:]) { // of another pipeline, whose results went elsewhere
+		return r == lastRun{} && !a.begun(), false, nil
+	}
+	return r.Stopped != 0 && r.Stopped == h.Checkpoint, r.Plan == hex.EncodeToString(h.PlanHash), nil
+}
