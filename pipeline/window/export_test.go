@@ -15,6 +15,9 @@ func (s *Session) PlantUnmerged() { s.fault.unmerged = true }
 // PlantBareWall makes processing time step back with the wall clock.
 func (p *Processing) PlantBareWall() { p.clock.bare = true }
 
+// PlantUnasked makes the timer of a window that has gone by its TTL move the clock.
+func (p *Processing) PlantUnasked() { p.unasked = true }
+
 // PlantAgain makes the watermark that is repeated after a restart fire windows again.
 func (h *Hopping) PlantAgain() { h.fault.again = true }
 

@@ -19,6 +19,7 @@ type Processing struct {
 	watermark int64 // that inner knows
 	deadline  int64 // elapsed ns of what was last made or taken in phase Before
 	ports     int
+	unasked   bool // planted fault: a timer is not asked whether its window is still there
 	// While timers fire: the stamp, the deadline before them, and how much of what out holds has its place.
 	now    pipeline.Stamp
 	base   int64
@@ -82,6 +83,15 @@ func (p *Processing) waits() bool {
 	return next != pipeline.NoDeadline
 }
 
+// waitsUntil tells whether the end of an open window is reached by an elapsed time.
+func (p *Processing) waitsUntil(elapsed int64) bool {
+	if !p.waits() {
+		return false
+	}
+	due, _ := p.Timers()
+	return due <= elapsed
+}
+
 // save writes the clock at every stamp: rows that a timer makes before the next one take their time from it, also behind a restart.
 func (p *Processing) save() {
 	if b := p.clock.bytes(p.watermark); b != p.saved {
@@ -102,8 +112,12 @@ func (p *Processing) Process(input int, r *pipeline.Row, out *pipeline.Out) {
 	p.inner.Process(input, &row, out)
 }
 
-// Elapsed fires the windows whose ends processing time has reached.
+// Elapsed fires the windows whose ends processing time has reached. The timer that it was called for may be that of a window which has gone by its TTL
+// since: without an end of a batch before it nobody has found that out. Then nothing happens, neither to the clock.
 func (p *Processing) Elapsed(now pipeline.Stamp, out *pipeline.Out) {
+	if !p.unasked && !p.waitsUntil(now.Elapsed) {
+		return
+	}
 	p.clock.run(now.Elapsed)
 	w := p.clock.ms()
 	if w <= p.watermark {

@@ -104,7 +104,7 @@ func TestCrash(t *testing.T) {
 type stage struct {
 	t         *testing.T
 	dir       string
-	config    string // PARALLEL is still to be filled in
+	config    string // PARALLEL and BACKEND are still to be filled in
 	env       []string
 	power     *rig.PowerCut // nil: none in this run
 	broker    *rig.Mosquitto
@@ -220,9 +220,10 @@ func (st *stage) startReceiver(s *scenario) {
 	st.must(rig.WaitListening(st.recvAddr, 15*time.Second))
 }
 
-// startAgent starts the agent with its config, in which each start draws the number of instances.
+// startAgent starts the agent with its config, in which each start draws the number of instances and where the tables are.
 func (st *stage) startAgent() {
 	config := strings.ReplaceAll(st.config, "PARALLEL", fmt.Sprint(1+st.random.IntN(instancesMax)))
+	config = strings.ReplaceAll(config, "BACKEND", stateBackends[st.random.IntN(len(stateBackends))])
 	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(config), 0o644))
 	child, err := rig.StartChild(filepath.Join(st.dir, "agent.log"), st.env, binary, "run", "-c", filepath.Join(st.dir, "weir.yaml"))
 	st.must(err)

@@ -10,20 +10,20 @@ import (
 	"github.com/weirstream/weir/uplink/wire"
 )
 
-// stateBackend is a line of each pipeline of engine: where its tables are.
-const stateBackend = `state: {backend: memory}`
+// stateBackends are where the tables of a pipeline of engine may be.
+var stateBackends = []string{"memory", "pebble"}
 
 // engineStreams is how many sinks engine has.
 const engineStreams = 12
 
 // engine: a session window, a hopping window, a left join, an append-list, flatten and split; both commit modes, both snapshot stores. Each start of the
-// agent draws how many instances the keyed steps run in.
-var engine = strings.ReplaceAll(`
+// agent draws how many instances the keyed steps run in, and where their tables are.
+const engine = `
 pipelines:
   windows-log:
     start: earliest
     parallelism: PARALLEL
-    STATE
+    state: {backend: BACKEND}
     checkpoint: {interval: 300ms, store: log}
     steps:
       - {uid: bursts, from: a, filter: "v < 200"}
@@ -37,7 +37,7 @@ pipelines:
   join-bbolt:
     start: earliest
     parallelism: PARALLEL
-    STATE
+    state: {backend: BACKEND}
     checkpoint: {interval: 400ms, store: bbolt}
     steps:
       - {uid: left, from: a, select: {id: id, g: id % 10}}
@@ -50,7 +50,7 @@ pipelines:
   lists-log:
     start: earliest
     parallelism: PARALLEL
-    STATE
+    state: {backend: BACKEND}
     checkpoint: {interval: 200ms, store: log}
     steps:
       - {uid: list, from: a, by: [k], window: {tumbling: 500ms}, aggregate: {ids: "collect(id, 100)"}}
@@ -64,7 +64,7 @@ pipelines:
       - {uid: element-later, from: element, http: {url: "URL"}}
       - {uid: low-now, from: half.low, commit: immediate, http: {url: "URL"}}
       - {uid: high-later, from: half.rest, http: {url: "URL"}}
-`, "STATE", stateBackend)
+`
 
 const (
 	burstBelow, sessionGapMs = 200, 100
