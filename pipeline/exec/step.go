@@ -13,6 +13,7 @@ type step struct {
 	op       pipeline.Operator
 	timeless bool
 	aging    pipeline.Aging // nil: nothing that op counts has a TTL
+	ages     bool           // a table has a TTL: what is restored is judged by the time that was reached
 	inputs   []*edge        // set by the task for each batch
 	merged   []*edge        // inputs as the walk takes them; the same, but for a planted fault
 	arrival  arrival

@@ -9,7 +9,7 @@ import (
 	"github.com/weirstream/weir/pipeline/state"
 )
 
-// ledgerBytes: five counters, the merge's watermark, the elapsed time of the last tick + 1 while timers wait or the operator is an Aging with a
+// ledgerBytes: five counters, the merge's watermark, the elapsed time of the last tick + 1 while timers wait or a table has a
 // TTL (else 0), the
 // merge's idle flag. See FORMAT.md.
 const ledgerBytes = 5*8 + 8 + 8 + 1
@@ -30,8 +30,9 @@ func (s *step) openOperator() error {
 		return fmt.Errorf("step %s: open: %w", s.uid, err)
 	}
 	for _, t := range s.tables {
-		if a, ok := s.op.(pipeline.Aging); ok && t.Spec().TTL > 0 {
-			s.aging = a
+		if t.Spec().TTL > 0 {
+			s.ages = true
+			s.aging, _ = s.op.(pipeline.Aging)
 		}
 	}
 	return nil
@@ -102,7 +103,7 @@ func (s *step) saveLedger(b [ledgerBytes]byte) error {
 // comes again after a restore must not be told again. Else an idle step stays clean.
 func (s *step) timed(due int64) bool {
 	_, clocked := s.op.(pipeline.Clocked)
-	return clocked || s.aging != nil || due != pipeline.NoDeadline
+	return clocked || s.ages || due != pipeline.NoDeadline
 }
 
 // ledgerOf makes the entry; merge is nil where there is one input; timed tells whether to keep the stamp.
