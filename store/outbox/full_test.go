@@ -74,3 +74,20 @@ func TestFullLogHoldsAndGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// TestReleaseDropsWhatIsTooMuch: results that no checkpoint has released cannot be dropped; when one does, the limit holds again, without
+// another result.
+func TestReleaseDropsWhatIsTooMuch(t *testing.T) {
+	x := newOne(t, StreamOptions{Mode: CheckpointCommit, OnFull: DropOldest, MaxBytes: 200})
+	for n := uint64(1); n < 400; n += 20 {
+		x.emit(n, n+19)
+	}
+	if b := x.s.Stats().WaitingBytes; b < 2000 {
+		t.Fatalf("%d bytes wait before the release", b)
+	}
+	x.seal(1)
+	x.o.Released(1)
+	if st := x.s.Stats(); st.WaitingBytes > 400 || st.Overflowed == 0 || st.Held != st.Last {
+		t.Errorf("%+v", st)
+	}
+}

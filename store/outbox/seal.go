@@ -131,6 +131,9 @@ func (o *Outbox) Released(barrierID uint64) {
 		if !o.faults.releaseAtSeal {
 			s.barriers = append(s.barriers[:0], s.barriers[n:]...)
 		}
+		if s.opt.OnFull == DropOldest && s.opt.MaxBytes > 0 && s.bytes > s.opt.MaxBytes {
+			s.dropOldest(s.opt.MaxBytes) // what could not be dropped before it was released; the next Emit may be long in coming
+		}
 		s.mu.Unlock()
 		signal(s.wake)
 	}
