@@ -39,7 +39,8 @@ func TestEverySinkIsDownAtBoot(t *testing.T) {
 	st := newStage(t, s, rand.New(rand.NewPCG(1, 1)))
 	st.agent.Kill()
 	st.receiver.Kill()
-	st.must(os.RemoveAll(filepath.Join(st.dir, "state")))
+	st.must(os.RemoveAll(filepath.Join(st.dir, "state"))) // the first agent may have been as far as to open streams
+	st.must(os.RemoveAll(filepath.Join(st.dir, receiverFile)))
 	st.startAgent()
 	st.waitReady()
 	st.publishAll(s)

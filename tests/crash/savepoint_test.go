@@ -191,17 +191,18 @@ func TestSavepointsFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
-	s := savepoints()
-	s.messages, s.kills, s.receiverRestarts, s.env = 2_500, 0, 0, []string{"WEIR_FAULT=restore-late"}
-	s.saving(4, 4, 0) // messages come between: what a restore leaves out is there
-	verdicts, _ := s.run(t)
-	lost := 0
-	for _, v := range verdicts {
-		lost += v.lost + len(v.wrong)
+	for range 6 {
+		s := savepoints()
+		s.messages, s.kills, s.receiverRestarts, s.env = 2_500, 0, 0, []string{"WEIR_FAULT=restore-late"}
+		s.saving(4, 4, 0) // messages come between: what a restore leaves out is there, in most runs
+		verdicts, _ := s.run(t)
+		for _, v := range verdicts {
+			if v.lost+len(v.wrong) > 0 {
+				return
+			}
+		}
 	}
-	if lost == 0 {
-		t.Error("nothing was found lost")
-	}
+	t.Error("nothing was found lost in six runs")
 }
 
 func savepoints() *scenario {
