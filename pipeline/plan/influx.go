@@ -45,23 +45,10 @@ func (c *compiler) pointColumns(s *SinkSpec, in target, timed bool, cols []Colum
 	t := s.Influx
 	find := func(spec ColumnSpec, tag bool) {
 		col := PointColumn{Name: spec.Name.Value, From: spec.Expr.Value, Tag: tag}
-		kind, extra := tableExtras[col.From]
-		i := slices.IndexFunc(cols, func(o Column) bool { return o.Name == col.From })
-		switch {
-		case extra:
-			col.Kind = kind
-		case i >= 0:
-			col.Kind = cols[i].Kind
-		case whole < 0 || strings.HasPrefix(col.From, "$"):
-			names := slices.Clone(tableExtraNames)
-			for _, o := range cols {
-				names = append(names, o.Name)
-			}
-			c.problems.Add(spec.Expr.Pos, suggest.Nearest(col.From, names), "a column of the rows ("+strings.Join(names, ", ")+")",
-				"sink %s: the rows have no %q", s.UID, col.From)
-			return
+		var known bool
+		if col.Kind, known = c.columnKind(s, spec, cols, whole); known {
+			out = append(out, col)
 		}
-		out = append(out, col)
 	}
 	for _, spec := range t.Tags {
 		find(spec, true)

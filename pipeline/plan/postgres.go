@@ -41,6 +41,28 @@ var tableExtraNames = []string{"$generation", "$gateway", "$row", "$seq", "$stre
 // columnBytesMax is PostgreSQL's limit: it cuts longer names silently.
 const columnBytesMax = 63
 
+// columnKind is the kind of what a column, tag or field takes from the rows, or from tableExtras; Null: not known before the rows come. It is a
+// problem when the rows cannot have it.
+func (c *compiler) columnKind(s *SinkSpec, spec ColumnSpec, cols []Column, whole int) (kind pipeline.Kind, ok bool) {
+	from := spec.Expr.Value
+	if kind, extra := tableExtras[from]; extra {
+		return kind, true
+	}
+	if i := slices.IndexFunc(cols, func(o Column) bool { return o.Name == from }); i >= 0 {
+		return cols[i].Kind, true
+	}
+	if whole >= 0 && !strings.HasPrefix(from, "$") {
+		return pipeline.Null, true
+	}
+	names := slices.Clone(tableExtraNames)
+	for _, o := range cols {
+		names = append(names, o.Name)
+	}
+	c.problems.Add(spec.Expr.Pos, suggest.Nearest(from, names), "a column of the rows ("+strings.Join(names, ", ")+")",
+		"sink %s: the rows have no %q", s.UID, from)
+	return pipeline.Null, false
+}
+
 // tableColumns says what goes into which column, and checks that the rows have it.
 func (c *compiler) tableColumns(s *SinkSpec, cols []Column, whole int) (out []TableColumn) {
 	t := s.Postgres
@@ -56,23 +78,10 @@ func (c *compiler) tableColumns(s *SinkSpec, cols []Column, whole int) (out []Ta
 	}
 	for _, spec := range t.Columns {
 		col := TableColumn{Name: spec.Name.Value, From: spec.Expr.Value}
-		kind, extra := tableExtras[col.From]
-		i := slices.IndexFunc(cols, func(o Column) bool { return o.Name == col.From })
-		switch {
-		case extra:
-			col.Kind = kind
-		case i >= 0:
-			col.Kind = cols[i].Kind
-		case whole < 0 || strings.HasPrefix(col.From, "$"):
-			names := slices.Clone(tableExtraNames)
-			for _, o := range cols {
-				names = append(names, o.Name)
-			}
-			c.problems.Add(spec.Expr.Pos, suggest.Nearest(col.From, names), "a column of the rows ("+strings.Join(names, ", ")+")",
-				"sink %s: the rows have no %q", s.UID, col.From)
-			continue
+		var known bool
+		if col.Kind, known = c.columnKind(s, spec, cols, whole); known {
+			out = append(out, col)
 		}
-		out = append(out, col)
 	}
 	c.tableNames(s, out)
 	return out
