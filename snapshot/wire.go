@@ -44,14 +44,6 @@ func (c *cursor) u8() uint8 {
 	return b[0]
 }
 
-func (c *cursor) u16() uint16 {
-	b := c.take(2)
-	if b == nil {
-		return 0
-	}
-	return binary.LittleEndian.Uint16(b)
-}
-
 func (c *cursor) u32() uint32 {
 	b := c.take(4)
 	if b == nil {

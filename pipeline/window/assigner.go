@@ -118,6 +118,3 @@ func floorTo(t, step, offset int64) int64 {
 	}
 	return t - past
 }
-
-// Assignable tells whether windows around t have bounds, with any size and lateness that Validate lets through.
-func Assignable(t int64) bool { return assignable(t) }
