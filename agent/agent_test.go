@@ -109,8 +109,21 @@ func (b *bench) start() {
 		b.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	b.agent, b.stop, b.done = a, stop, make(chan error, 1)
-	go func() { b.done <- a.Run(ctx) }()
+	b.run(a, ctx, stop)
+}
+
+// run runs an agent until halt, or until the test ends: one that is left would log into a test that is over.
+func (b *bench) run(a *Agent, ctx context.Context, stop func()) {
+	done, over := make(chan error, 1), make(chan struct{})
+	b.agent, b.stop, b.done = a, stop, done
+	go func() {
+		defer close(over)
+		done <- a.Run(ctx)
+	}()
+	b.t.Cleanup(func() {
+		stop()
+		<-over
+	})
 }
 
 // halt ends a run: with the ledger.

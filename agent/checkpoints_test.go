@@ -51,8 +51,7 @@ func TestFailedCheckpointsAreCountedToldAndTriedAgain(t *testing.T) {
 	sick := &sickStore{Store: store}
 	a.early["p"] = sick
 	ctx, stop := context.WithCancel(context.Background())
-	b.agent, b.stop, b.done = a, stop, make(chan error, 1)
-	go func() { b.done <- a.Run(ctx) }()
+	b.run(a, ctx, stop)
 	b.put(1, 100)
 	b.await("a first checkpoint", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 100 })
 	before := a.Status().Pipelines[0].Checkpoint

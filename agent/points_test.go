@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/tests/rig"
@@ -80,7 +79,7 @@ func TestBrokerAndPointsDownAtBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Kill()
-	if err := rig.WaitListening(influx, time.Minute); err != nil {
+	if err := rig.WaitListening(influx, nil); err != nil {
 		t.Fatal(err)
 	}
 	query := func(q string) string {

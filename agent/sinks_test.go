@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/tests/rig"
@@ -110,7 +109,7 @@ func TestSinksThatAreDownAtBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer gateway.Kill()
-	if err := rig.WaitListening(s3, 20*time.Second); err != nil {
+	if err := rig.WaitListening(s3, nil); err != nil {
 		t.Fatal(err)
 	}
 	s := b.await("the S3 sink catches up", func(s *api.Status) bool {

@@ -46,7 +46,11 @@ func TestTapShowsRowsOfStepsAndSources(t *testing.T) {
 					return nil
 				})
 			}()
-			<-open
+			select {
+			case <-open:
+			case err := <-done:
+				t.Fatalf("the tap ended before it was open: %v", err)
+			}
 			b.putKeys(1, 200)
 			if err := <-done; err != nil {
 				t.Fatal(err)
@@ -88,7 +92,11 @@ func TestATapEndsWithItsPipeline(t *testing.T) {
 			return nil
 		})
 	}()
-	<-open
+	select {
+	case <-open:
+	case err := <-done:
+		t.Fatalf("the tap ended before it was open: %v", err)
+	}
 	if err := b.agent.RestartPipeline(t.Context(), "p"); err != nil {
 		t.Fatal(err)
 	}

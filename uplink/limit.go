@@ -38,8 +38,9 @@ const shareEvery = 8
 // Limiter shares a link's bandwidth between the streams of an agent. Its zero value is not usable; a nil Limiter does not limit.
 //
 // The rule: while several wait, the next burst (a quarter of a second of the link) is for the highest priority, first come, first served
-// within it; but one burst in eight is for the one of a lower priority that waits longest. So a fresh result of the highest priority waits for
-// at most two bursts of others, whatever is being caught up with; it has at least 7/8 of the link while it needs it; and nobody starves.
+// within it: a stream that gives way keeps its place before its equals; but one burst in eight is for the one of a lower priority that waits
+// longest. So a fresh result of the highest priority waits for at most two bursts of others, whatever is being caught up with; it has at least
+// 7/8 of the link while it needs it; and nobody starves.
 type Limiter struct {
 	rate  *rate.Limiter
 	burst int
@@ -87,8 +88,7 @@ func (l *Limiter) Wait(ctx context.Context, n int, p Priority) error {
 			return nil
 		}
 		if yield {
-			l.done()
-			if err := l.turn(ctx, p); err != nil {
+			if err := l.giveWay(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -125,10 +125,30 @@ func (l *Limiter) turn(ctx context.Context, p Priority) error {
 		l.mu.Unlock()
 		return nil
 	}
-	l.arrived++
-	mine := waiter{turn: make(chan struct{}), arrived: l.arrived}
+	mine := l.waiter()
 	l.waiting[p] = append(l.waiting[p], mine)
 	l.mu.Unlock()
+	return l.await(ctx, p, mine)
+}
+
+// giveWay hands the limiter to the stream that goes first and waits until it is this one's turn again, before its equals. Behind them, whoever happens to
+// send when another priority comes would lose its turn to them, and that may always be the same one.
+func (l *Limiter) giveWay(ctx context.Context, p Priority) error {
+	l.mu.Lock()
+	mine := l.waiter()
+	l.waiting[p] = append([]waiter{mine}, l.waiting[p]...)
+	l.handOver()
+	l.mu.Unlock()
+	return l.await(ctx, p, mine)
+}
+
+// waiter comes behind all others. mu is held.
+func (l *Limiter) waiter() waiter {
+	l.arrived++
+	return waiter{turn: make(chan struct{}), arrived: l.arrived}
+}
+
+func (l *Limiter) await(ctx context.Context, p Priority, mine waiter) error {
 	select {
 	case <-mine.turn:
 		return nil
@@ -151,6 +171,11 @@ func (l *Limiter) turn(ctx context.Context, p Priority) error {
 func (l *Limiter) done() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.handOver()
+}
+
+// handOver gives the turn to the stream that goes first. mu is held.
+func (l *Limiter) handOver() {
 	p := l.next()
 	if p < 0 {
 		l.busy = false

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,7 +111,7 @@ func TestSubackLost(t *testing.T) {
 	b := newBroker(t, rig.BrokerConfig{})
 	b.SwallowSuback(1)
 	c := testConfig("mqtt://"+b.Addr(), 1)
-	c.ConnectTimeout = 50 * time.Millisecond
+	c.ConnectTimeout = 500 * time.Millisecond
 	a := startAgent(t, newMemJournal(), c, faults{})
 	a.waitReady()
 	if n := a.session.Stats().Connects; n < 2 {
@@ -175,7 +176,7 @@ func TestStopCommitsAndAcknowledges(t *testing.T) {
 func TestSilentBroker(t *testing.T) {
 	b := newBroker(t, rig.BrokerConfig{})
 	c := testConfig("mqtt://"+b.Addr(), 1)
-	c.KeepAlive, c.PingTimeout = time.Second, 10*time.Millisecond
+	c.KeepAlive, c.PingTimeout = time.Second, 200*time.Millisecond
 	a := startAgent(t, newMemJournal(), c, faults{})
 	a.waitReady()
 	b.Silent(true)
@@ -330,8 +331,10 @@ func TestWebsocket(t *testing.T) {
 		if err != nil {
 			return
 		}
+		var back sync.WaitGroup
+		defer back.Wait()
 		defer conn.Close()
-		go func() { // ends with conn, which the other direction closes
+		back.Go(func() { // ends with conn, which the other direction closes
 			defer ws.Close()
 			buf := make([]byte, 7) // frames cut packets anywhere
 			for {
@@ -340,7 +343,7 @@ func TestWebsocket(t *testing.T) {
 					return
 				}
 			}
-		}()
+		})
 		for {
 			_, data, err := ws.ReadMessage()
 			if err != nil {
@@ -374,7 +377,9 @@ func TestProxyResets(t *testing.T) {
 		a := startAgent(t, newMemJournal(), c, faults{})
 		a.waitReady()
 		p := rig.NewPublisher(rig.PublisherConfig{Addr: b.Addr(), ClientID: fmt.Sprint("pub", qos), QoS: qos, Window: 40})
+		defer p.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
 		var want []string
 		for i := range 2000 {
 			want = append(want, fmt.Sprint("m", i))
@@ -388,8 +393,6 @@ func TestProxyResets(t *testing.T) {
 		if err := p.Flush(ctx); err != nil {
 			t.Fatal(err)
 		}
-		cancel()
-		p.Close()
 		a.waitMessages(len(want))
 		settled(t, b, c.ClientID)
 		if wrong := verdict(want, payloadsOf(a.journal.all())); wrong != "" {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -152,12 +153,20 @@ func TestRunOnFullJournal(t *testing.T) {
 		data = append(data, encodePublish("t/1", 1, id, false, false, []byte{byte(id)})...)
 	}
 	tp := newTap(s, &chunkConn{data: data})
-	go func() { // ends with the event
-		if e := <-tp.events; e == tapFull {
-			tp.Close()
+	var full sync.WaitGroup
+	over := make(chan struct{})
+	full.Go(func() {
+		select {
+		case e := <-tp.events:
+			if e == tapFull {
+				tp.Close()
+			}
+		case <-over:
 		}
-	}()
-	if err := tp.packet(); !errors.Is(err, errTapClosed) {
+	})
+	err = tp.packet()
+	close(over)
+	if full.Wait(); !errors.Is(err, errTapClosed) {
 		t.Errorf("%v", err)
 	}
 	if len(j.all()) != 3 || len(tp.acks.queue) != 3 || s.counters.journaled.Load() != 3 || s.table.count != 3 {

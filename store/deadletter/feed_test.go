@@ -15,7 +15,7 @@ func bytesOf(e *Entry) ([]byte, error) { return e.Payload, nil }
 // take gives what the feed has, as "1 2 3-5gap".
 func take(t *testing.T, f *Feed, max int) (text string, last uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	results, err := f.Next(ctx, max, 1<<20)
 	if err != nil {

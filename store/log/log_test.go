@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,20 +141,16 @@ func TestReaderWaitsAtTheTail(t *testing.T) {
 	if _, err := r.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	got := make(chan uint64)
-	go func() {
-		b, err := r.Next(context.Background())
-		if err != nil {
-			t.Error(err)
-			b = &Block{}
-		}
-		got <- b.Last
-	}()
+	var b *Block
+	var failed error
+	var read sync.WaitGroup
+	read.Go(func() { b, failed = r.Next(t.Context()) })
+	defer read.Wait()
 	if _, err := l.Append([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if last := <-got; last != 1 {
-		t.Fatal(last)
+	if read.Wait(); failed != nil || b.Last != 1 {
+		t.Fatal(b, failed)
 	}
 }
 

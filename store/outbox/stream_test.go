@@ -436,11 +436,13 @@ func TestBlockHoldsThePipelineUntilConfirm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newOne(t, StreamOptions{Mode: ImmediateCommit, MaxBytes: 60})
 		defer x.o.Close()
-		emitted := false
+		emitted, list := false, x.results(1, 30, "")
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			x.emit(1, 30)
+			if err := x.s.Emit(x.context(), list); err != nil {
+				t.Error(err)
+			}
 			emitted = true
 		}()
 		synctest.Wait()

@@ -3,7 +3,9 @@ package cases
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -33,8 +35,8 @@ type tapLine struct {
 	Dropped  int            `json:"dropped"`
 }
 
-// tap starts weir tap in a process of its own, and gives a function that reads its next line; nobody reads before.
-func (s *site) tap(args ...string) (next func() (tapLine, bool), end func()) {
+// tap starts weir tap in a process of its own, and gives a function that reads its next line, io.EOF behind the last; nobody reads before.
+func (s *site) tap(args ...string) (next func() (tapLine, error), end func()) {
 	s.t.Helper()
 	cmd := exec.Command(weir, append([]string{"tap", "--socket", s.socket()}, args...)...)
 	out, err := cmd.StdoutPipe()
@@ -43,15 +45,15 @@ func (s *site) tap(args ...string) (next func() (tapLine, bool), end func()) {
 	end = func() { cmd.Process.Kill(); cmd.Wait() }
 	s.t.Cleanup(end)
 	lines := bufio.NewReader(out)
-	return func() (l tapLine, ok bool) {
+	return func() (l tapLine, err error) {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			return l, false
+			return l, io.EOF
 		}
 		if err := json.Unmarshal(text, &l); err != nil {
-			s.t.Fatalf("%s: %v", text, err)
+			return l, fmt.Errorf("%s: %w", text, err)
 		}
-		return l, true
+		return l, nil
 	}, end
 }
 
@@ -69,25 +71,30 @@ func TestTapOfALivePipeline(t *testing.T) {
 	s.startReady()
 	next, end := s.tap("p", "even", "--count", "50")
 	published := 0
-	got := make(chan []tapLine)
-	go func() {
-		var all []tapLine
-		for l, ok := next(); ok; l, ok = next() {
-			all = append(all, l)
-		}
-		got <- all
-	}()
 	var rows []tapLine
-	for rows == nil { // the tap opens some time
+	var failed error
+	read := make(chan struct{})
+	go func() { // ends with the tap, which ends with the test
+		defer close(read)
+		var l tapLine
+		for l, failed = next(); failed == nil; l, failed = next() {
+			rows = append(rows, l)
+		}
+	}()
+	t.Cleanup(func() { end(); <-read })
+	for reading := true; reading; { // the tap opens some time
 		s.put(published+1, published+200, "x")
 		published += 200
 		s.handled()
 		select {
-		case rows = <-got:
+		case <-read:
+			reading = false
 		default:
 		}
 	}
-	end()
+	if end(); !errors.Is(failed, io.EOF) {
+		t.Fatal(failed)
+	}
 	if len(rows) != 50 {
 		t.Fatalf("%d rows, want 50", len(rows))
 	}
@@ -107,9 +114,9 @@ func TestTapOfALivePipeline(t *testing.T) {
 	s.settled()
 	dropped, seen, last := 0, 0, 0.0
 	for dropped == 0 {
-		l, ok := slow()
-		if !ok {
-			t.Fatalf("the tap ended behind %d rows and told of nothing dropped", seen)
+		l, err := slow()
+		if err != nil {
+			t.Fatalf("the tap ended behind %d rows and told of nothing dropped: %v", seen, err)
 		}
 		dropped += l.Dropped
 		if l.Row != nil {

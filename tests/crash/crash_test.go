@@ -217,7 +217,7 @@ func (st *stage) startReceiver(s *scenario) {
 	child, err := rig.StartChild(filepath.Join(st.dir, "receiver.log"), append([]string{role}, s.receiverEnv...), self)
 	st.must(err)
 	st.receiver = child
-	st.must(rig.WaitListening(st.recvAddr, 15*time.Second))
+	st.must(rig.WaitListening(st.recvAddr, child))
 }
 
 // startAgent starts the agent with its config, in which each start draws the number of instances and where the tables are.
@@ -232,9 +232,9 @@ func (st *stage) startAgent() {
 
 // waitReady waits for the first SUBSCRIBE: before it there is no session that keeps messages.
 func (st *stage) waitReady() {
-	if !st.readyWithin(30 * time.Second) {
+	if !st.readyWithin(rig.Patience) {
 		st.dump()
-		st.t.Fatal("the agent did not subscribe in 30 s")
+		st.t.Fatalf("the agent did not subscribe in %s", rig.Patience)
 	}
 }
 
@@ -370,7 +370,7 @@ func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 	if err := rig.CheckLedgerAt(st.t.Context(), filepath.Join(st.dir, "state", "weir.sock"), 10*time.Second); err != nil {
 		problems = append(problems, err.Error())
 	}
-	if err := st.agent.Stop(30 * time.Second); err != nil {
+	if err := st.agent.Stop(rig.Patience); err != nil {
 		st.dump()
 		problems = append(problems, fmt.Sprintf("graceful stop: %v", err))
 	}
@@ -395,13 +395,13 @@ func (st *stage) finish(s *scenario) (verdicts []verdict, problems []string) {
 }
 
 // waitIdle waits until nothing is pending for a while: a short one when everything has arrived, else one in which a starved broker would
-// send something.
+// send something. It gives up when nothing has changed for patience, or in all for patienceAll of it: a slow machine takes its time.
 func (st *stage) waitIdle(s *scenario) bool {
-	const pause, short, while = 250 * time.Millisecond, 4, 20
-	deadline := time.Now().Add(s.patience)
+	const pause, short, while, patienceAll = 250 * time.Millisecond, 4, 20, 3
+	start, moved := time.Now(), time.Now()
 	quiet := 0
 	var last string
-	for time.Now().Before(deadline) {
+	for time.Since(moved) < s.patience && time.Since(start) < patienceAll*s.patience {
 		select {
 		case <-st.agent.Done():
 			return false
@@ -410,6 +410,9 @@ func (st *stage) waitIdle(s *scenario) bool {
 		status, ok := st.status()
 		if ok && status.failed() {
 			return false
+		}
+		if ok && status.summary() != last {
+			moved = time.Now()
 		}
 		if !ok || !status.settled() || status.summary() != last {
 			quiet = 0

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // forgetting makes no checkpoint while the test runs: a restart makes everything again.
@@ -68,7 +69,7 @@ func TestDivergenceIsTold(t *testing.T) {
 			if sink.Divergences != want || (sink.DivergedAt > 0) != (want > 0) || !counted || told != (want > 0) || uint64(len(lines)) != want {
 				t.Errorf("%+v, in metrics %v, in problems %v, %d lines in the log, want %d", sink, counted, told, len(lines), want)
 			}
-			st.must(st.agent.Stop(30 * time.Second))
+			st.must(st.agent.Stop(rig.Patience))
 		})
 	}
 }
@@ -77,7 +78,7 @@ func TestDivergenceIsTold(t *testing.T) {
 func (st *stage) awaitStatus(what string, done func(s *api.Status) bool) (s api.Status) {
 	st.t.Helper()
 	client := api.Dial(filepath.Join(st.dir, "state", "weir.sock"))
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var err error
 		if s, err = client.Status(context.Background()); err == nil && len(s.Pipelines) > 0 && s.Pipelines[0].State == "running" && done(&s) {
 			return s

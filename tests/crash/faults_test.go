@@ -66,7 +66,7 @@ func (p *planted) found(t *testing.T) bool {
 	s := p.scenario
 	s.env = append([]string{"WEIR_FAULT=" + p.fault}, s.env...)
 	s.receiverEnv = []string{"WEIR_FAULT=" + p.fault}
-	s.patience = time.Minute
+	s.patience = 30 * time.Second // what is lost never comes
 	verdicts, problems := s.run(t)
 	bad := len(verdicts) < s.streams
 	for _, v := range verdicts {

@@ -101,7 +101,7 @@ func TestPostgresBesides(t *testing.T) {
 	if err := os.WriteFile(dsn, []byte(d.pg.DSN(d.line.Addr())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := scenario{qos: 1, messages: 8_000, rate: 1200, kills: 5, resets: 1, receiverRestarts: 1, streams: 2, patience: 90 * time.Second,
+	s := scenario{qos: 1, messages: 8_000, rate: 1200, kills: 5, resets: 1, receiverRestarts: 1, streams: 2, patience: rig.Patience,
 		config: strings.ReplaceAll(besides, "DSN", dsn)}
 	databaseKills, cuts := 4, 12
 	if long() {
@@ -203,7 +203,7 @@ func TestPostgresThatIsNotReady(t *testing.T) {
 		}
 	}
 	point(d.pg.DSN(nobody))
-	s := scenario{qos: 1, messages: 400, rate: 2000, streams: 1, patience: 90 * time.Second, config: strings.ReplaceAll(waiting, "DSN", dsn)}
+	s := scenario{qos: 1, messages: 400, rate: 2000, streams: 1, patience: rig.Patience, config: strings.ReplaceAll(waiting, "DSN", dsn)}
 	st := newStage(t, &s, rand.New(rand.NewPCG(1, 1)))
 	st.publishAll(&s)
 	st.waitStatus("connection refused")
@@ -243,7 +243,7 @@ func TestPostgresThatIsNotReady(t *testing.T) {
 func (st *stage) waitStatus(want string) {
 	st.t.Helper()
 	var out []byte
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		out, _ = exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(st.dir, "weir.yaml")).Output()
 		if strings.Contains(string(out), want) {
 			return

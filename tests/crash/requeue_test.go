@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // refusing sends its dead letters on, too.
@@ -47,7 +48,7 @@ func TestRequeueKilled(t *testing.T) {
 		for _, step := range requeueSteps {
 			args := append([]string{"requeue", "pass"}, st.letters()...)
 			if !live {
-				st.must(st.agent.Stop(30 * time.Second))
+				st.must(st.agent.Stop(rig.Patience))
 				st.deadletter([]string{"WEIR_DIE_AT=" + step}, args...)
 				st.deadletter(nil, args...)
 				st.startAgent()
@@ -59,7 +60,7 @@ func TestRequeueKilled(t *testing.T) {
 				st.deadletter(nil, args...)
 				select {
 				case <-st.agent.Done():
-				case <-time.After(30 * time.Second):
+				case <-time.After(rig.Patience):
 					t.Fatalf("the agent was not killed at %s", step)
 				}
 				st.env = st.env[:len(st.env)-1]
@@ -75,7 +76,7 @@ func TestRequeueKilled(t *testing.T) {
 			}
 		}
 	}
-	st.must(st.agent.Stop(30 * time.Second))
+	st.must(st.agent.Stop(rig.Patience))
 }
 
 // deadletter runs the command; that it fails is no matter: it may be killed, or its agent.
@@ -103,7 +104,7 @@ func (st *stage) awaitLetters(kept, requeued uint64) {
 	st.t.Helper()
 	client := api.Dial(filepath.Join(st.dir, "state", "weir.sock"))
 	var last api.Status
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		s, err := client.Status(context.Background())
 		if err != nil || len(s.Pipelines) == 0 || s.Pipelines[0].Dead == nil || len(s.Pipelines[0].Sources) == 0 {
 			continue

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // rubbish reads everything below t/a as JSON in one pipeline and as CBOR in another.
@@ -74,7 +75,7 @@ func TestRubbishHarmsNobody(t *testing.T) {
 		t.Skip("real processes; not in -short")
 	}
 	const good, bad = 400, 3000
-	s := scenario{qos: 1, messages: good, config: rubbish, streams: 2, patience: 60 * time.Second}
+	s := scenario{qos: 1, messages: good, config: rubbish, streams: 2, patience: rig.Patience}
 	random := rand.New(rand.NewPCG(7, 7))
 	st := newStage(t, &s, random)
 	next := 0

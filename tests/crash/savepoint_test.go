@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // saved: every commit mode of sinks, rows and windows.
@@ -84,11 +86,11 @@ func (v *saver) during(args ...string) (string, error) {
 
 func (v *saver) mustBeReady() {
 	v.t.Helper()
-	if !v.readyWithin(time.Minute) {
+	if !v.readyWithin(rig.Patience) {
 		v.dump()
 		v.t.Fatal("the agent is not ready")
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(20 * time.Millisecond) {
 		s, ok := v.status()
 		if ok && len(s.Pipelines) == 1 && s.Pipelines[0].State == "running" {
 			return

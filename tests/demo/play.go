@@ -15,9 +15,9 @@ import (
 
 // What the demo waits for at most.
 const (
-	subscribeWait = 20 * time.Second
-	settleWait    = 2 * time.Minute // a loaded machine; two seconds otherwise
-	stopWait      = 30 * time.Second
+	subscribeWait = rig.Patience
+	settleWait    = rig.Patience // a loaded machine; two seconds otherwise
+	stopWait      = rig.Patience
 )
 
 // run plays and compares; ok is that everything arrived exactly once and as the known answers say. It returns

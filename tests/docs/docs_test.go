@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
 	"github.com/weirstream/weir/agent/config"
@@ -315,10 +314,10 @@ func TestMosquittoConf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rig.WaitListening(addr, time.Minute); err != nil {
+	if err := rig.WaitListening(addr, nil); err != nil {
 		t.Errorf("%v\n%s", err, read(t, log))
 	}
-	if err := m.Stop(time.Minute); err != nil {
+	if err := m.Stop(rig.Patience); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{"Error", "deprecated", "Unknown"} {

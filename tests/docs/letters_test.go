@@ -66,7 +66,7 @@ func TestDeadLettersPage(t *testing.T) {
 				if err := rig.CheckLedgerAt(t.Context(), filepath.Join(dir, "state", "weir.sock"), 30*time.Second); err != nil {
 					t.Error(err)
 				}
-				if err := agent.Stop(time.Minute); err != nil {
+				if err := agent.Stop(rig.Patience); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -88,7 +88,7 @@ func TestDeadLettersPage(t *testing.T) {
 func await(t *testing.T, dir string, done func(s *api.Status) bool) {
 	t.Helper()
 	c := api.Dial(filepath.Join(dir, "state", "weir.sock"))
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if s, err := c.Status(context.Background()); err == nil && len(s.Pipelines) > 0 && len(s.Sessions) > 0 && (s.Pipelines[0].Dead != nil) && done(&s) {
 			return
 		}

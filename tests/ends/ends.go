@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/tests/rig"
@@ -65,7 +64,7 @@ func Start(t testing.TB) (all []End) {
 }
 
 // dialTimeout is that of all sinks.
-const dialTimeout = 5 * time.Second
+const dialTimeout = rig.Patience
 
 // Stream is that of a sink.
 func Stream(sink string) uplink.Stream {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink/receiver"
@@ -63,7 +62,7 @@ func startReceiver(dir string) (*receiverChild, error) {
 	if r.child, err = rig.StartChild(filepath.Join(dir, "log"), []string{roleEnv + "=" + r.addr + " " + r.file()}, self); err != nil {
 		return nil, err
 	}
-	return r, rig.WaitListening(r.addr, 30*time.Second)
+	return r, rig.WaitListening(r.addr, r.child)
 }
 
 func (r *receiverChild) file() string { return filepath.Join(r.dir, "receiver.db") }

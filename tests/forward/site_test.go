@@ -46,7 +46,7 @@ func build(m *testing.M) int {
 }
 
 // patience bounds every wait.
-const patience = 50 * time.Second
+const patience = rig.Patience
 
 // site is a mosquitto, an agent as a child process, and a receiver.
 type site struct {

@@ -68,7 +68,7 @@ func (n *Influx) Start() (err error) {
 	if n.child, err = StartChild(filepath.Join(n.dir, "log"), nil, n.path, "run", "-config", filepath.Join(n.dir, "conf")); err != nil {
 		return err
 	}
-	if err := WaitListening(n.Addr, serverPatience); err != nil {
+	if err := WaitListening(n.Addr, n.child); err != nil {
 		log, _ := os.ReadFile(filepath.Join(n.dir, "log"))
 		n.child.Kill()
 		return fmt.Errorf("start influxd: %w\n%s", err, log)
@@ -79,9 +79,17 @@ func (n *Influx) Start() (err error) {
 // Kill is kill -9.
 func (n *Influx) Kill() { n.child.Kill() }
 
-// Query asks the server in its own language; each row begins with the time in ns, numbers are json.Number.
+// Query asks the server in its own language, again while it does not answer; each row begins with the time in ns, numbers are json.Number.
 func (n *Influx) Query(text string) (rows [][]any, err error) {
-	client := http.Client{Timeout: time.Minute}
+	for deadline := time.Now().Add(Patience); ; time.Sleep(pollEvery) {
+		if rows, err = n.query(text); err == nil || errors.Is(err, errInflux) || time.Now().After(deadline) {
+			return rows, err
+		}
+	}
+}
+
+func (n *Influx) query(text string) (rows [][]any, err error) {
+	client := http.Client{Timeout: Patience}
 	resp, err := client.Post("http://"+n.Addr+"/query?"+url.Values{"db": {InfluxBucket}, "epoch": {"ns"}, "q": {text}}.Encode(), "", nil)
 	if err != nil {
 		return nil, fmt.Errorf("query influxd: %w", err)

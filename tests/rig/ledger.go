@@ -64,29 +64,34 @@ func atRest(s *api.Status) bool {
 	return true
 }
 
-// CheckLedger waits until an agent is at rest and its ledger's sums match, at most for patience; the error names the sums that do not. An agent that does
-// not come to rest in that time is judged as it is.
-func CheckLedger(status func() (api.Status, error), patience time.Duration) error {
-	var last []string
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		s, err := status()
-		if err != nil {
-			last = []string{err.Error()}
-		} else if last = LedgerErrors(&s); len(last) == 0 && atRest(&s) {
+// CheckLedger waits until an agent is at rest and its ledger's sums match. An agent that does not come to rest in the given time is judged at work. The
+// error names sums that do not match, in Patience or the same for a while at rest.
+func CheckLedger(status func() (api.Status, error), rest time.Duration) error {
+	start, changed, last := time.Now(), time.Now(), ""
+	for ; ; time.Sleep(pollEvery) {
+		wrong, still := "", false
+		if s, err := status(); err != nil {
+			wrong = err.Error()
+		} else {
+			wrong, still = strings.Join(LedgerErrors(&s), "; "), atRest(&s)
+		}
+		if wrong != last || !still {
+			changed, last = time.Now(), wrong
+		}
+		switch waited := time.Since(start); {
+		case wrong == "" && (still || waited > rest):
 			return nil
-		}
-		if time.Now().After(deadline) {
-			break
+		case waited > max(rest, Patience), still && time.Since(changed) > ledgerStill:
+			return errors.New("the ledger does not match: " + wrong)
 		}
 	}
-	if len(last) == 0 {
-		return nil
-	}
-	return errors.New("the ledger does not match: " + strings.Join(last, "; "))
 }
 
+// ledgerStill is how long sums at rest stay wrong when they are.
+const ledgerStill = 10 * time.Second
+
 // CheckLedgerAt is CheckLedger for the agent behind a socket.
-func CheckLedgerAt(ctx context.Context, socket string, patience time.Duration) error {
+func CheckLedgerAt(ctx context.Context, socket string, rest time.Duration) error {
 	c := api.Dial(socket)
-	return CheckLedger(func() (api.Status, error) { return c.Status(ctx) }, patience)
+	return CheckLedger(func() (api.Status, error) { return c.Status(ctx) }, rest)
 }

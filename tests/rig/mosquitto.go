@@ -73,7 +73,11 @@ func (m *Mosquitto) start() error {
 		return err
 	}
 	m.child = child
-	return WaitListening(m.Addr, time.Minute)
+	if err := WaitListening(m.Addr, child); err != nil {
+		m.child.Kill()
+		return fmt.Errorf("start mosquitto: %w", err)
+	}
+	return nil
 }
 
 // Restart stops the broker with SIGTERM, so that it saves its sessions, and starts it on the same port.
@@ -85,7 +89,7 @@ func (m *Mosquitto) Restart() error {
 }
 
 // Stop is SIGTERM.
-func (m *Mosquitto) Stop() error { return m.child.Stop(time.Minute) }
+func (m *Mosquitto) Stop() error { return m.child.Stop(Patience) }
 
 // Kill is kill -9: the broker comes back from its last snapshot.
 func (m *Mosquitto) Kill() { m.child.Kill() }
@@ -108,17 +112,24 @@ func FreeAddr() (addr string, err error) {
 // Linux gives 32768 to 60999 to outgoing connections, others 49152 and above.
 const portMin, portMax = 12_000, 32_000
 
-// WaitListening waits until somebody accepts connections.
-func WaitListening(addr string, limit time.Duration) error {
-	deadline := time.Now().Add(limit)
-	for {
-		c, err := net.DialTimeout("tcp", addr, time.Second)
+// WaitListening waits until somebody accepts connections; not when the process that is to do so has ended. nil: it is none of ours.
+func WaitListening(addr string, server *Child) error {
+	var ended <-chan struct{}
+	if server != nil {
+		ended = server.Done()
+	}
+	for deadline := time.Now().Add(Patience); ; {
+		c, err := net.DialTimeout("tcp", addr, Patience)
 		if err == nil {
 			return c.Close()
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("wait for %s: %w", addr, err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case <-ended:
+			return fmt.Errorf("wait for %s: the server has ended: %w", addr, err)
+		case <-time.After(pollEvery):
+		}
 	}
 }

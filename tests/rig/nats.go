@@ -43,8 +43,8 @@ func StartNATS(dir string) (*NATS, error) {
 	if n.Addr, err = FreeAddr(); err != nil {
 		return nil, err
 	}
-	settings := fmt.Sprintf("listen: %q\njetstream: {store_dir: %q}\nmax_payload: %d\nauthorization: {user: %s, password: %q}\n", n.Addr, filepath.Join(dir, "js"),
-		NATSPayloadMax, NATSUser, NATSSecret)
+	settings := fmt.Sprintf("listen: %q\njetstream: {store_dir: %q}\nmax_payload: %d\nauthorization: {user: %s, password: %q, timeout: %d}\n", n.Addr, filepath.Join(dir, "js"),
+		NATSPayloadMax, NATSUser, NATSSecret, Patience/time.Second)
 	err = errors.Join(os.WriteFile(n.PasswordFile, []byte(NATSSecret+"\n"), 0o600), os.WriteFile(filepath.Join(dir, "conf"), []byte(settings), 0o600))
 	if err != nil {
 		return nil, fmt.Errorf("configure nats-server: %w", err)
@@ -58,7 +58,7 @@ func (n *NATS) Start() (err error) {
 	if err != nil {
 		return err
 	}
-	if err = WaitListening(n.Addr, serverPatience); err == nil {
+	if err = WaitListening(n.Addr, n.child); err == nil {
 		err = n.Request("$JS.API.INFO", nil, nil)
 	}
 	if err != nil {
@@ -72,18 +72,28 @@ func (n *NATS) Start() (err error) {
 // Kill is kill -9.
 func (n *NATS) Kill() { n.child.Kill() }
 
-func (n *NATS) connect() (*nats.Conn, error) {
-	return nats.Connect("nats://"+n.Addr, nats.UserInfo(NATSUser, NATSSecret))
+// talk runs a conversation, and again from its start on another connection while the server does not answer: JetStream is up a little later than the
+// port, and a server that is killed takes the question with it. It ends at an answer, also at one that refuses.
+func (n *NATS) talk(f func(*nats.Conn) error) error {
+	for deadline := time.Now().Add(Patience); ; time.Sleep(pollEvery) {
+		conn, err := nats.Connect("nats://"+n.Addr, nats.UserInfo(NATSUser, NATSSecret), nats.NoReconnect(), nats.Timeout(natsAnswer))
+		if err == nil {
+			err = f(conn)
+			conn.Close()
+		}
+		var refused *natsError
+		if err == nil || errors.As(err, &refused) && refused.Code != natsNotUp || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
-// Request asks the server as a tool would; question and answer are JSON, the answer may be nil.
+// natsAnswer is how long a question waits before it is asked on another connection.
+const natsAnswer = Patience / 4
+
+// Request asks the server as a tool would, until it answers; question and answer are JSON, the answer may be nil.
 func (n *NATS) Request(subject string, question, answer any) error {
-	conn, err := n.connect()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return ask(conn, subject, question, answer)
+	return n.talk(func(conn *nats.Conn) error { return ask(conn, subject, question, answer) })
 }
 
 func ask(conn *nats.Conn, subject string, question, answer any) error {
@@ -91,13 +101,7 @@ func ask(conn *nats.Conn, subject string, question, answer any) error {
 	if err != nil {
 		return err
 	}
-	var m *nats.Msg
-	for range 500 { // JetStream is up a little later than the port
-		if m, err = conn.Request(subject, q, 10*time.Second); !errors.Is(err, nats.ErrNoResponders) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	m, err := conn.Request(subject, q, natsAnswer)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", subject, err)
 	}
@@ -120,8 +124,10 @@ type natsError struct {
 
 func (e *natsError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.Code) }
 
-// natsNoMessage: nothing at that sequence or behind it.
-const natsNoMessage = 10037
+const (
+	natsNoMessage = 10037 // nothing at that sequence or behind it
+	natsNotUp     = 10008 // JetStream is not there yet
+)
 
 // MakeStream makes a stream in a file that keeps everything, with a duplicate window of 100 ms; more is added to its settings.
 func (n *NATS) MakeStream(name, subjects string, more map[string]any) error {
@@ -146,11 +152,14 @@ type NATSMessage struct {
 
 // Messages gives every message of a subject (which may have wildcards) in the stream's own order.
 func (n *NATS) Messages(stream, subject string) (all []NATSMessage, err error) {
-	conn, err := n.connect()
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
+	err = n.talk(func(conn *nats.Conn) (err error) {
+		all, err = messages(conn, stream, subject)
+		return err
+	})
+	return all, err
+}
+
+func messages(conn *nats.Conn, stream, subject string) (all []NATSMessage, err error) {
 	for next := uint64(1); ; {
 		var answer struct {
 			Message struct {

@@ -112,13 +112,10 @@ func (p *Postgres) init() error {
 	return nil
 }
 
-// postgresPatience bounds how long a start may take, recovery included.
-const postgresPatience = 60 * time.Second
-
 // Start starts the server again after Kill. The killed one's children may hold its memory for a moment: it is tried until it runs.
 func (p *Postgres) Start() error {
 	_, port, _ := net.SplitHostPort(p.Addr)
-	deadline := time.Now().Add(postgresPatience)
+	deadline := time.Now().Add(Patience)
 	for {
 		child, err := startChildAs(p.cred, filepath.Join(p.dir, "log"), filepath.Join(p.bin, "postgres"), "-D", filepath.Join(p.dir, "data"), "-p", port,
 			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=40",
@@ -165,11 +162,10 @@ func (p *Postgres) Close() error {
 		p.child.Kill()
 	}
 	var err error
-	for range 100 { // the children write a little longer
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(pollEvery) { // the children write a little longer
 		if err = os.RemoveAll(p.dir); err == nil {
 			return nil
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	return err
 }
@@ -181,7 +177,7 @@ func (p *Postgres) DSN(addr string) string {
 
 // Query runs SQL on a connection of its own and gives the last statement's rows as text, NULL as "".
 func (p *Postgres) Query(sql string) (rows [][]string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, p.DSN(p.Addr))
 	if err != nil {

@@ -79,8 +79,11 @@ type proxyPair struct {
 }
 
 // NewProxy listens on a free loopback port and forwards to target (host:port).
-func NewProxy(target string) (*Proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func NewProxy(target string) (*Proxy, error) { return NewProxyAt("127.0.0.1:0", target) }
+
+// NewProxyAt listens on addr and forwards to target (both host:port).
+func NewProxyAt(addr, target string) (*Proxy, error) {
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the proxy: %w", err)
 	}

@@ -75,7 +75,7 @@ func (p *Publisher) loop() {
 }
 
 func (p *Publisher) connection() error {
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(p.ctx, "tcp", p.config.Addr)
+	conn, err := (&net.Dialer{Timeout: Patience}).DialContext(p.ctx, "tcp", p.config.Addr)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -68,16 +67,13 @@ func (s *S3) Start() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := WaitListening(s.Addr, serverPatience); err != nil {
+	if err := WaitListening(s.Addr, s.child); err != nil {
 		log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
 		s.child.Kill()
 		return fmt.Errorf("start versitygw: %w\n%s", err, log)
 	}
 	return nil
 }
-
-// serverPatience bounds the start of a server on a machine that has much else to do.
-const serverPatience = 30 * time.Second
 
 // Kill is kill -9.
 func (s *S3) Kill() { s.child.Kill() }

@@ -42,7 +42,7 @@ func NewSubscriber(addr string) (*Subscriber, error) {
 	s := &Subscriber{addr: addr, open: map[uint16]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.loop)
-	for deadline := time.Now().Add(serverPatience); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		done := s.subscribed
 		s.mu.Unlock()
@@ -51,7 +51,7 @@ func NewSubscriber(addr string) (*Subscriber, error) {
 		}
 		if time.Now().After(deadline) {
 			s.Close()
-			return nil, fmt.Errorf("subscribe at %s: not in %s", addr, serverPatience)
+			return nil, fmt.Errorf("subscribe at %s: not in %s", addr, Patience)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (s *Subscriber) loop() {
 }
 
 func (s *Subscriber) connection() error {
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(s.ctx, "tcp", s.addr)
+	conn, err := (&net.Dialer{Timeout: Patience}).DialContext(s.ctx, "tcp", s.addr)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *Subscriber) Drain() ([]Heard, error) {
 	if err := p.Publish(s.ctx, subscriberMarker, false, []byte(mark)); err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(serverPatience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		all := slices.Clone(s.all)
 		s.mu.Unlock()
@@ -160,5 +160,5 @@ func (s *Subscriber) Drain() ([]Heard, error) {
 			return slices.DeleteFunc(all[:n:n], func(h Heard) bool { return h.Topic == subscriberMarker }), nil
 		}
 	}
-	return nil, fmt.Errorf("the subscriber does not hear the marker in %s", serverPatience)
+	return nil, fmt.Errorf("the subscriber does not hear the marker in %s", Patience)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -76,8 +77,9 @@ func TestBadUpstreams(t *testing.T) {
 					t.Fatal(err)
 				}
 				server := &http.Server{Handler: far(t)}
-				go server.Serve(l) // ends with Close
-				t.Cleanup(func() { server.Close() })
+				var serving sync.WaitGroup
+				serving.Go(func() { _ = server.Serve(l) })
+				t.Cleanup(func() { _ = server.Close(); serving.Wait() })
 			}},
 		{Name: "no such name", Want: []string{"nowhere..invalid", "no such host"},
 			Dial: func(t *testing.T) uplink.Endpoint {

@@ -186,19 +186,18 @@ func TestPlainRetryAfterCrashIsTheSameBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		for {
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for asked := false; !asked && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 			mu.Lock()
-			n := len(keys)
+			asked = len(keys) > 0
 			mu.Unlock()
-			if n > 0 {
-				cancel()
-				return
-			}
-			time.Sleep(time.Millisecond)
 		}
-	}()
-	if err := snd.Run(ctx); !errors.Is(err, context.Canceled) {
+		cancel()
+	})
+	err = snd.Run(ctx)
+	cancel()
+	if watch.Wait(); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	q.Add(rows28[3:]...)

@@ -81,6 +81,10 @@ func (d *device) start(t *testing.T, url string, rnd *rand.Rand) {
 			t.Errorf("sender ended: %v", err)
 		}
 	})
+	t.Cleanup(func() { // of a test that ends early
+		stop()
+		d.sender.Wait()
+	})
 }
 
 func (d *device) emit(t *testing.T, n int) {

@@ -68,7 +68,9 @@ func startServer(t testing.TB) *server {
 	if err := os.WriteFile(filepath.Join(n.dir, "conf"), fmt.Appendf(nil, serverConfig, n.dir, n.addr), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n.start(t)
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { n.child.Kill() })
 	n.query(t, http.MethodPost, "CREATE DATABASE b")
 	if n.line, err = rig.NewProxy(n.addr); err != nil {
@@ -81,23 +83,29 @@ func startServer(t testing.TB) *server {
 	return n
 }
 
-func (n *server) start(t testing.TB) {
-	t.Helper()
-	var err error
-	n.child, err = rig.StartChild(filepath.Join(n.dir, "log"), nil, n.path, "run", "-config", filepath.Join(n.dir, "conf"))
-	if err == nil {
-		err = rig.WaitListening(n.addr, time.Minute)
+func (n *server) start() (err error) {
+	if n.child, err = rig.StartChild(filepath.Join(n.dir, "log"), nil, n.path, "run", "-config", filepath.Join(n.dir, "conf")); err != nil {
+		return err
 	}
-	if err != nil {
+	if err = rig.WaitListening(n.addr, n.child); err != nil {
 		log, _ := os.ReadFile(filepath.Join(n.dir, "log"))
-		t.Fatalf("%v\n%s", err, log)
+		n.child.Kill()
+		return fmt.Errorf("%w\n%s", err, log)
 	}
+	return nil
 }
 
 // Restart is kill -9.
 func (n *server) Restart(t testing.TB) {
+	t.Helper()
+	if err := n.restart(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *server) restart() error {
 	n.child.Kill()
-	n.start(t)
+	return n.start()
 }
 
 // query asks the server in its own language. Numbers are kept as they are written.
@@ -196,50 +204,42 @@ func TestCutsAndKills(t *testing.T) {
 	defer proxy.Close()
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	end, breaker := make(chan struct{}), sync.WaitGroup{}
-	kills := 0
-	breaker.Go(func() {
-		next := int64(0)
-		for i := 1; ; {
-			select {
-			case <-end:
-				return
-			case <-time.After(time.Millisecond):
-			}
-			up, _ := proxy.Passed()
-			if up < next {
-				continue
-			}
-			next = up + 1500 + rnd.Int64N(3000)
-			switch rnd.IntN(4) {
-			case 0:
-				proxy.Reset()
-			case 1:
-				proxy.CutRequest(rnd.IntN(900))
-			default:
-				proxy.CutAnswer(rnd.IntN(60))
-			}
-			if i++; i%8 == 0 {
-				n.Restart(t)
-				kills++
-			}
+	kills, strikes, next := 0, 1, int64(0)
+	stop := uplinktest.Break(t, time.Millisecond, func() error {
+		up, _ := proxy.Passed()
+		if up < next {
+			return nil
 		}
+		next = up + 1500 + rnd.Int64N(3000)
+		switch rnd.IntN(4) {
+		case 0:
+			proxy.Reset()
+		case 1:
+			proxy.CutRequest(rnd.IntN(900))
+		default:
+			proxy.CutAnswer(rnd.IntN(60))
+		}
+		if strikes++; strikes%8 != 0 {
+			return nil
+		}
+		kills++
+		return n.restart()
 	})
 	n.config.URL, n.config.Gzip = "http://"+proxy.Addr(), false
 	const rows = 600
 	var senders sync.WaitGroup
 	for i := range 2 {
+		e := n.Connect(t, "")
 		senders.Go(func() {
 			q := uplinktest.NewQueue(1, 0)
 			q.Add(wanted(rows)...)
-			if err := uplinktest.Drive(t.Context(), q, n.Connect(t, ""), uplink.Incarnation{Major: uint32(i + 1)}, 1, rows); err != nil {
+			if err := uplinktest.Drive(t.Context(), q, e, uplink.Incarnation{Major: uint32(i + 1)}, 1, rows); err != nil {
 				t.Errorf("seed %d: %v", seed, err)
 			}
 		})
 	}
 	senders.Wait()
-	close(end)
-	breaker.Wait()
+	stop()
 	if err := uplinktest.Exact(n.Held(t, uplinktest.Stream()), wanted(rows), nil); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
@@ -406,7 +406,7 @@ func TestAnswers(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = server.ListenAndServe() })
 	defer func() { _ = server.Close(); wg.Wait() }()
-	if err := rig.WaitListening(addr, time.Minute); err != nil {
+	if err := rig.WaitListening(addr, nil); err != nil {
 		t.Fatal(err)
 	}
 	token := filepath.Join(t.TempDir(), "token")

@@ -73,7 +73,7 @@ func consume(t testing.TB, addr string) *consumer {
 
 // session reads one connection until it ends.
 func (c *consumer) session(first bool) error {
-	conn, err := net.DialTimeout("tcp", c.addr, time.Second)
+	conn, err := net.DialTimeout("tcp", c.addr, rig.Patience)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (c *consumer) drain(t testing.TB) {
 	n := c.sent
 	c.mu.Unlock()
 	m := publish{topic: []byte("marker"), id: uint16(60000 + n%5000), qos: 2, payload: fmt.Appendf(nil, "%d", n)}
-	for range 2000 {
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		c.mu.Lock()
 		done := c.markers >= n
 		if c.conn != nil && !done { // again is harmless: it counts up
@@ -191,7 +191,6 @@ func (c *consumer) drain(t testing.TB) {
 		if done {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("the consumer hears nothing")
 }
@@ -233,7 +232,7 @@ func startBroker(t testing.TB, qos int, extra string) *broker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.line.Close() })
-	b.config.Broker.URL, b.config.Broker.ConnectTimeout = "mqtt://"+b.line.Addr(), 5*time.Second
+	b.config.Broker.URL, b.config.Broker.ConnectTimeout = "mqtt://"+b.line.Addr(), rig.Patience
 	b.config.Topic, b.config.QoS = "results/{$sink}", qos
 	return b
 }
@@ -250,6 +249,7 @@ func (b *broker) Connect(t testing.TB, board string) uplink.Endpoint {
 
 // Restart is SIGTERM: mosquitto saves its sessions.
 func (b *broker) Restart(t testing.TB) {
+	t.Helper()
 	if err := b.Mosquitto.Restart(); err != nil {
 		t.Fatal(err)
 	}

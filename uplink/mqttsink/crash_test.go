@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,7 +35,7 @@ const victimRows = 1500
 // victim sends all results, from where the broker says on: what an agent does whose outbox holds them.
 func victim(addr string, qos int) error {
 	c := Default()
-	c.Broker.URL, c.Broker.ConnectTimeout, c.Topic, c.QoS = "mqtt://"+addr, 5*time.Second, "results", qos
+	c.Broker.URL, c.Broker.ConnectTimeout, c.Topic, c.QoS = "mqtt://"+addr, rig.Patience, "results", qos
 	s, err := New(c)
 	if err != nil {
 		return err
@@ -88,7 +87,7 @@ func TestKilledProcess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				wait := time.Minute
+				wait := 2 * rig.Patience
 				if round < 12 {
 					before, _ := proxy.Passed()
 					for limit := before + 300 + rnd.Int64N(20_000); ; time.Sleep(time.Millisecond) { // amid its work, however slow the machine is
@@ -293,42 +292,33 @@ func TestCutsAndRestarts(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer proxy.Close()
-			end, breaker := make(chan struct{}), sync.WaitGroup{}
 			seed := rand.Uint64()
 			rnd := rand.New(rand.NewPCG(seed, 5))
-			breaker.Go(func() {
-				next := int64(0)
-				for i := 0; ; {
-					select {
-					case <-end:
-						return
-					case <-time.After(time.Millisecond):
-					}
-					up, _ := proxy.Passed() // by what was sent, however slow the machine is
-					if up < next {
-						continue
-					}
-					i++
-					next = up + 1500 + rnd.Int64N(3000)
-					switch rnd.IntN(4) {
-					case 0:
-						proxy.Reset()
-					case 1:
-						proxy.CutRequest(rnd.IntN(4000))
-					case 2:
-						proxy.CutAnswer(rnd.IntN(200))
-					}
-					if i%25 == 20 {
-						b.Restart(t)
-					}
+			strikes, next := 0, int64(0)
+			stop := uplinktest.Break(t, time.Millisecond, func() error {
+				up, _ := proxy.Passed() // by what was sent, however slow the machine is
+				if up < next {
+					return nil
 				}
+				next = up + 1500 + rnd.Int64N(3000)
+				switch rnd.IntN(4) {
+				case 0:
+					proxy.Reset()
+				case 1:
+					proxy.CutRequest(rnd.IntN(4000))
+				case 2:
+					proxy.CutAnswer(rnd.IntN(200))
+				}
+				if strikes++; strikes%25 == 20 {
+					return b.Mosquitto.Restart()
+				}
+				return nil
 			})
 			q := uplinktest.NewQueue(1, 0)
 			q.Add(wanted(600)...)
 			b.config.Broker.URL = "mqtt://" + proxy.Addr()
 			err = uplinktest.Drive(t.Context(), q, b.Connect(t, "a"), one, 1, 600)
-			close(end)
-			breaker.Wait()
+			stop()
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -347,29 +337,19 @@ func TestKilledBroker(t *testing.T) {
 			b := startBroker(t, qos, "autosave_on_changes true\n")
 			q := uplinktest.NewQueue(1, 0)
 			q.Add(wanted(800)...)
-			end, breaker := make(chan struct{}), sync.WaitGroup{}
-			kills := 0
-			breaker.Go(func() {
-				for last := uint64(0); ; {
-					select {
-					case <-end:
-						return
-					case <-time.After(5 * time.Millisecond):
-					}
-					if now := q.Confirmed(); now >= last+100 && now < 800 {
-						last = now
-						b.Kill()
-						kills++
-						if err := b.Start(); err != nil {
-							t.Error(err)
-							return
-						}
-					}
+			kills, last := 0, uint64(0)
+			stop := uplinktest.Break(t, 5*time.Millisecond, func() error {
+				now := q.Confirmed()
+				if now < last+100 || now >= 800 {
+					return nil
 				}
+				last = now
+				kills++
+				b.Kill()
+				return b.Start()
 			})
 			err := uplinktest.Drive(t.Context(), q, b.Connect(t, "a"), one, 1, 800)
-			close(end)
-			breaker.Wait()
+			stop()
 			if err != nil {
 				t.Fatal(err)
 			}

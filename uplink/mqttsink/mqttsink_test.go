@@ -3,7 +3,6 @@ package mqttsink
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/uplinktest"
@@ -16,7 +15,7 @@ func row(n int) string { return fmt.Sprintf(`{"n":%d}`, n) }
 func TestConformance(t *testing.T) {
 	for _, qos := range []int{1, 2} {
 		t.Run(fmt.Sprintf("QoS %d", qos), func(t *testing.T) {
-			uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startBroker(t, qos, "") }, uplinktest.Options{AtLeastOnce: true, Timeout: time.Second})
+			uplinktest.Run(t, func(t testing.TB) uplinktest.Far { return startBroker(t, qos, "") }, uplinktest.Options{AtLeastOnce: true})
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -65,7 +64,7 @@ func (l *link) put(s *Sink) {
 		case "late":
 			messages = append([]*nats.Msg(nil), messages...)
 			l.late = append(l.late, func() {
-				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 				defer cancel()
 				_, _ = s.appendMessages(ctx, messages, behind)
 			})
@@ -90,14 +89,23 @@ func (r *rivals) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, erro
 	return r.Sink.Send(ctx, b)
 }
 
-// runFaulty drives senders of several incarnations over faulty links, with the one before still at work; between turns the
-// duplicate window passes. It gives the first difference.
-func runFaulty(t *testing.T, n *server, url string, seed uint64, plant planted, counts map[string]int) error {
+// runFaulty drives senders over faulty links and gives the first difference between what was sent and what arrived.
+func runFaulty(t *testing.T, n *server, seed uint64, plant planted, counts map[string]int) error {
+	t.Helper()
+	want, err := driveFaulty(t, n, seed, plant, counts)
+	if err != nil {
+		return err
+	}
+	return uplinktest.Exact(n.Held(t, uplinktest.Stream()), want, nil)
+}
+
+// driveFaulty drives senders of several incarnations over faulty links, with the one before still at work; between turns the duplicate window passes. It
+// gives what was sent.
+func driveFaulty(t *testing.T, n *server, seed uint64, plant planted, counts map[string]int) (want []string, err error) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	l := &link{rand: rnd, percent: 25, counts: counts}
 	q := uplinktest.NewQueue(1, 0)
-	var want []string
 	inc := one
 	var before *Sink
 	for round := range 4 {
@@ -106,7 +114,7 @@ func runFaulty(t *testing.T, n *server, url string, seed uint64, plant planted, 
 			q.Add(want[len(want)-1])
 		}
 		c := n.config
-		c.URL, c.Board = url, fmt.Sprint("board", round)
+		c.Board = fmt.Sprint("board", round)
 		s, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -119,12 +127,12 @@ func runFaulty(t *testing.T, n *server, url string, seed uint64, plant planted, 
 			e = &kept{&rivals{Sink: s, old: before, rand: rnd}}
 		}
 		if err := uplinktest.Drive(t.Context(), q, e, inc, 1, uint64(len(want))); err != nil {
-			return err
+			return nil, err
 		}
 		before = s
 		inc.Minor++
 	}
-	return uplinktest.Exact(n.Held(t, uplinktest.Stream()), want, nil)
+	return want, nil
 }
 
 // kept keeps a sink open behind its sender: it goes on as a rival.
@@ -137,7 +145,7 @@ func TestExactlyOnceOverEveryFault(t *testing.T) {
 	t.Logf("seed %d", base)
 	for i, more := range []map[string]any{atomic, nil, atomic} {
 		n := startServer(t, more)
-		if err := runFaulty(t, n, n.config.URL, base+uint64(i), planted{}, counts); err != nil {
+		if err := runFaulty(t, n, base+uint64(i), planted{}, counts); err != nil {
 			t.Fatalf("seed %d: %v", base+uint64(i), err)
 		}
 	}
@@ -152,28 +160,34 @@ func TestExactlyOnceOverEveryFault(t *testing.T) {
 // TestCutsAndKills: connections are reset in the middle and the server is killed, while results go through.
 func TestCutsAndKills(t *testing.T) {
 	n := startServer(t, atomic)
-	proxy := n.line
-	end, breaker := make(chan struct{}), sync.WaitGroup{}
-	breaker.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-end:
-				return
-			case <-time.After(15 * time.Millisecond):
-			}
-			if proxy.Reset(); i%20 == 10 {
-				n.Restart(t)
-			}
-		}
-	})
+	proxy, kills := n.line, 0
 	seed, counts := rand.Uint64(), map[string]int{}
-	err := runFaulty(t, n, n.config.URL, seed, planted{}, counts)
-	close(end)
-	breaker.Wait()
+	rnd, next, strikes := rand.New(rand.NewPCG(seed, 7)), int64(0), 0
+	stop := uplinktest.Break(t, time.Millisecond, func() error {
+		up, _ := proxy.Passed() // by what was sent, however slow the machine is: else it would never get a batch through
+		if up < next {
+			return nil
+		}
+		next = up + 2000 + rnd.Int64N(4000)
+		proxy.Reset()
+		if strikes++; strikes%8 != 4 {
+			return nil
+		}
+		kills++
+		return n.restart()
+	})
+	want, err := driveFaulty(t, n, seed, planted{}, counts)
+	stop()
+	if err == nil {
+		err = uplinktest.Exact(n.Held(t, uplinktest.Stream()), want, nil)
+	}
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	t.Logf("%v, %d connections reset", counts, proxy.Resets())
+	t.Logf("%v, %d connections reset, %d kills", counts, proxy.Resets(), kills)
+	if kills == 0 {
+		t.Error("the server was never killed")
+	}
 }
 
 func TestPlantedFaultsAreFound(t *testing.T) {
@@ -184,7 +198,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(20) {
 				n := startServer(t, atomic)
-				if err := runFaulty(t, n, n.config.URL, seed, plant, map[string]int{}); err != nil {
+				if err := runFaulty(t, n, seed, plant, map[string]int{}); err != nil {
 					t.Logf("found with seed %d: %v", seed, err)
 					return
 				}
@@ -309,7 +323,7 @@ func TestBadServers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
 			defer cancel()
 			_, err = s.Open(ctx, uplinktest.Stream(), one, 1)
 			if err == nil || !strings.Contains(err.Error(), c.says) {

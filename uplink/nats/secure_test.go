@@ -43,7 +43,7 @@ func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c
 	child, err := rig.StartChild(filepath.Join(dir, "log"), nil, path, "-c", filepath.Join(dir, "conf"))
 	if err == nil {
 		t.Cleanup(child.Kill)
-		err = rig.WaitListening(addr, 20*time.Second)
+		err = rig.WaitListening(addr, child)
 	}
 	log, _ := os.ReadFile(filepath.Join(dir, "log"))
 	if err != nil {
@@ -51,7 +51,7 @@ func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c
 	}
 	c = Default()
 	c.URL, c.Stream = scheme+"://"+addr, testStream
-	conn, err := nats.Connect(c.URL, as...)
+	conn, err := nats.Connect(c.URL, append(as, nats.Timeout(rig.Patience))...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log)
 	}
@@ -59,11 +59,10 @@ func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c
 	question, _ := json.Marshal(map[string]any{"name": testStream, "subjects": []string{"weir.>"}, "retention": "limits", "storage": "file", "num_replicas": 1, "max_consumers": -1,
 		"max_msgs": -1, "max_bytes": -1, "discard": "new"})
 	var answer *nats.Msg
-	for range 100 { // JetStream is up a little later than the port
-		if answer, err = conn.Request("$JS.API.STREAM.CREATE."+testStream, question, 10*time.Second); err == nil {
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // JetStream is up a little later than the port
+		if answer, err = conn.Request("$JS.API.STREAM.CREATE."+testStream, question, rig.Patience); err == nil {
 			break
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	if err != nil {
 		t.Fatalf("make stream: %v\n%s", err, log)
@@ -106,7 +105,7 @@ func letsIn(t *testing.T, good Config, spoil func(*Config), want ...string) {
 }
 
 func TestToken(t *testing.T) {
-	c, dir := guarded(t, `authorization: {token: "s3cr3t-token"}`, "nats", nats.Token("s3cr3t-token"))
+	c, dir := guarded(t, `authorization: {token: "s3cr3t-token", timeout: 120}`, "nats", nats.Token("s3cr3t-token"))
 	c.TokenFile = write(t, filepath.Join(dir, "token"), "s3cr3t-token\n")
 	letsIn(t, c, func(c *Config) { c.TokenFile = write(t, filepath.Join(dir, "wrong"), "sesame") }, "Authorization Violation", "token_file", c.URL)
 }
@@ -114,7 +113,7 @@ func TestToken(t *testing.T) {
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := selfSigned(t, dir)
-	c, _ := guarded(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q}", cert, key), "tls", nats.RootCAs(cert))
+	c, _ := guarded(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q, timeout: 120}", cert, key), "tls", nats.RootCAs(cert))
 	c.CAFile = cert
 	letsIn(t, c, func(c *Config) { c.CAFile = "" }, "certificate", "give its CA in ca", c.URL)
 }

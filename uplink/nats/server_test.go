@@ -48,10 +48,14 @@ func (n *server) Line() uplinktest.Line { return n.line }
 // Restart is kill -9.
 func (n *server) Restart(t testing.TB) {
 	t.Helper()
-	n.Kill()
-	if err := n.Start(); err != nil {
+	if err := n.restart(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (n *server) restart() error {
+	n.Kill()
+	return n.Start()
 }
 
 func (n *server) makeStream(t testing.TB, name, subjects string, more map[string]any) {

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -43,7 +42,7 @@ func startGateway(t testing.TB) *gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.line.Close() })
-	g.s3 = S3{Endpoint: "http://" + g.line.Addr(), Bucket: g.Bucket, Prefix: "site/7", CredentialsFile: g.CredentialsFile, DialTimeout: 5 * time.Second}
+	g.s3 = S3{Endpoint: "http://" + g.line.Addr(), Bucket: g.Bucket, Prefix: "site/7", CredentialsFile: g.CredentialsFile, DialTimeout: rig.Patience}
 	return g
 }
 
@@ -60,10 +59,14 @@ func (g *gateway) Line() uplinktest.Line { return g.line }
 // Restart is kill -9.
 func (g *gateway) Restart(t testing.TB) {
 	t.Helper()
-	g.Kill()
-	if err := g.Start(); err != nil {
+	if err := g.restart(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (g *gateway) restart() error {
+	g.Kill()
+	return g.Start()
 }
 
 func (g *gateway) Connect(t testing.TB, board string) uplink.Endpoint {
@@ -109,7 +112,7 @@ func TestCutsAndKills(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	q := uplinktest.NewQueue(1, 0)
 	var want []string
-	inc, counts := one, map[string]int{}
+	inc, counts, kills := one, map[string]int{}, 0
 	for round := range 4 {
 		for range 60 {
 			want = append(want, row(len(want)+1))
@@ -120,28 +123,32 @@ func TestCutsAndKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.store = &faulty{store: s.store, rand: rnd, percent: 15, counts: counts}
-		end, breaker := make(chan struct{}), sync.WaitGroup{}
-		breaker.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-end:
-					return
-				case <-time.After(15 * time.Millisecond):
-				}
-				if proxy.Reset(); n == 6 {
-					g.Restart(t)
-				}
+		start, _ := proxy.Passed()
+		strikes, next := 0, start
+		stop := uplinktest.Break(t, time.Millisecond, func() error {
+			up, _ := proxy.Passed() // by what was sent, however slow the machine is: else it would never get a request through
+			if up < next {
+				return nil
 			}
+			next = up + 2000 + int64(strikes%5)*1000
+			proxy.Reset()
+			if strikes++; strikes != 4 {
+				return nil
+			}
+			kills++
+			return g.restart()
 		})
 		err = uplinktest.Drive(t.Context(), q, s, inc, 1, uint64(len(want)))
-		close(end)
-		breaker.Wait()
+		stop()
 		if err = errors.Join(err, s.Close()); err != nil {
 			t.Fatal(err)
 		}
 		inc.Minor++
 	}
-	t.Logf("%v, %d connections reset", counts, proxy.Resets())
+	t.Logf("%v, %d connections reset, %d kills", counts, proxy.Resets(), kills)
+	if kills == 0 {
+		t.Error("the server was never killed")
+	}
 	if err := uplinktest.Exact(g.Held(t, uplinktest.Stream()), want, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +197,7 @@ func TestBadEndpoints(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
 			defer cancel()
 			_, err = s.Open(ctx, uplinktest.Stream(), one, 1)
 			if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -200,7 +200,7 @@ func TestTableChangesUnderway(t *testing.T) {
 
 func waitError(t *testing.T, s *uplink.Sender, want string) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(rig.Patience)
 	for !strings.Contains(s.Metrics().LastError(), want) {
 		if time.Now().After(deadline) {
 			t.Fatalf("last error is %q, want %q", s.Metrics().LastError(), want)

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"net"
 	"strings"
 	"testing"
 
@@ -28,12 +27,11 @@ func TestBadServersAtASaneRate(t *testing.T) {
 		{Name: "nobody listens", Want: []string{addr, "connection refused"}, Secret: rig.PostgresPassword,
 			Dial: dial(func(*testing.T, *far) string { return at(addr) }),
 			Heal: func(t *testing.T) {
-				l, err := net.Listen("tcp", addr)
+				p, err := rig.NewProxyAt(addr, server.Addr)
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { l.Close() })
-				go pass(l, server.Addr) // ends with the listener
+				t.Cleanup(func() { p.Close() })
 			}},
 		{Name: "no such name", Want: []string{"nowhere..invalid", "no such host"}, Secret: rig.PostgresPassword,
 			Dial: dial(func(*testing.T, *far) string {
@@ -55,36 +53,5 @@ func TestBadServersAtASaneRate(t *testing.T) {
 	}
 	for _, b := range bad {
 		t.Run(b.Name, b.Run)
-	}
-}
-
-// pass forwards connections.
-func pass(l net.Listener, to string) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		far, err := net.Dial("tcp", to)
-		if err != nil {
-			c.Close()
-			continue
-		}
-		both := func(a, b net.Conn) {
-			buf := make([]byte, 32<<10)
-			for {
-				n, err := a.Read(buf)
-				if n > 0 {
-					b.Write(buf[:n])
-				}
-				if err != nil {
-					a.Close()
-					b.Close()
-					return
-				}
-			}
-		}
-		go both(c, far)
-		go both(far, c)
 	}
 }

@@ -78,7 +78,7 @@ func senderTo(t testing.TB, q *uplinktest.Queue, e uplink.Endpoint, inc uplink.I
 // confirmed waits until everything up to seq is.
 func confirmed(t testing.TB, q *uplinktest.Queue, s *uplink.Sender, seq uint64) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); q.Confirmed() < seq; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); q.Confirmed() < seq; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("confirmed up to %d of %d; last error: %s", q.Confirmed(), seq, s.Metrics().LastError())
 		}
@@ -105,7 +105,7 @@ func TestLineAndServerFaults(t *testing.T) {
 	f := newFar(t)
 	p := f.line(t)
 	q := uplinktest.NewQueue(1, 0)
-	s, stop := sender(t, q, f.sink(t, "a"), one, 20*time.Second)
+	s, stop := sender(t, q, f.sink(t, "a"), one, time.Minute)
 	const rounds, each = 30, 40
 	for round := range rounds {
 		switch round % 5 {
@@ -139,11 +139,16 @@ func TestAnswersLostForLong(t *testing.T) {
 	f := newFar(t)
 	p := f.line(t)
 	q := uplinktest.NewQueue(1, 0)
-	s, _ := sender(t, q, f.sink(t, "a"), one, 250*time.Millisecond)
+	hurry := &uplinktest.Impatience{}
+	s, _ := sender(t, q, hurry.Of(f.sink(t, "a")), one, time.Minute)
 	q.Add(jsonRows(1, 20)...)
 	confirmed(t, q, s, 20)
 	p.Mute(true)
 	q.Add(jsonRows(21, 60)...)
+	for len(f.Held(t, uplinktest.Stream())) == 20 { // the batch is there before it times out, however slow the machine is
+		time.Sleep(5 * time.Millisecond)
+	}
+	hurry.Set(250*time.Millisecond, uplinktest.Always)
 	const timeouts = 20 // 10 min / 30 s
 	for s.Metrics().Opened.Load()+s.Metrics().Retried.Load() < timeouts {
 		time.Sleep(5 * time.Millisecond)
@@ -152,6 +157,7 @@ func TestAnswersLostForLong(t *testing.T) {
 		t.Fatalf("confirmed up to %d without an answer", c)
 	}
 	p.Mute(false)
+	hurry.Set(0, 0)
 	confirmed(t, q, s, 60)
 	f.exact(t, 60)
 	if s.Metrics().KnownUpstream.Load() == 0 {
@@ -201,10 +207,7 @@ func (f *far) twoIncarnations(t *testing.T) error {
 	s2, stop2 := sender(t, fresh, f.sink(t, "b"), uplink.Incarnation{Major: 2}, time.Minute)
 	confirmed(t, fresh, s2, 400)
 	_ = stop2()
-	for range 2000 {
-		if s1.Metrics().Fenced.Load() || old.Confirmed() == 400 {
-			break
-		}
+	for deadline := time.Now().Add(rig.Patience); !s1.Metrics().Fenced.Load() && old.Confirmed() < 400 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if err := stop1(); !errors.Is(err, uplink.ErrFenced) && old.Confirmed() < 400 {

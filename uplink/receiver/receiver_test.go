@@ -201,8 +201,8 @@ func TestGroupCommitIsolatesRejections(t *testing.T) {
 	f.start(t)
 	var wg sync.WaitGroup
 	for i := range 8 {
+		e := f.Connect(t, "a")
 		wg.Go(func() {
-			e := f.Connect(t, "a")
 			s := uplink.Stream{Gateway: "g", Pipeline: "p", Sink: fmt.Sprint("s", i)}
 			inc := uplink.Incarnation{Major: 1}
 			if _, err := e.Open(t.Context(), s, inc, 1); err != nil {

@@ -25,7 +25,6 @@ const (
 	badTries = 25 // after which the log is looked at
 	badLines = 3  // most lines about it: kinds of failure, not tries
 	badRows  = 5
-	badWait  = time.Minute // only a failure takes so long
 )
 
 // Run drives a sender into the bad upstream. However often it is tried, the log has a line for each kind of failure, the status the latest; no
@@ -37,7 +36,7 @@ func (b Bad) Run(t *testing.T) {
 	}
 	log := &lines{}
 	c := uplink.Default()
-	c.Timeout, c.Backoff = 20*time.Second, uplink.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}
+	c.Timeout, c.Backoff = time.Minute, uplink.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}
 	e := b.Dial(t)
 	defer e.Close()
 	s, err := uplink.NewSender(uplink.SenderOptions{
@@ -57,7 +56,7 @@ func (b Bad) Run(t *testing.T) {
 	m := s.Metrics()
 	until := func(what string, ok func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(badWait); !ok(); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 			select {
 			case err := <-done:
 				done <- err

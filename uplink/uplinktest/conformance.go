@@ -29,8 +29,6 @@ type Options struct {
 	OneStream bool
 	// Window is longer than the far end remembers requests; 0: it remembers none by themselves.
 	Window time.Duration
-	// Timeout of a request where twenty in a row get no answer: longer than the endpoint takes to open. 0: 150 ms.
-	Timeout time.Duration
 	// AtLeastOnce: what the endpoint promises is that, and Held has what a consumer that deduplicates by sequence has.
 	AtLeastOnce bool
 	// NoProgress: the far end keeps points, not runs. It knows neither holes, gaps, incarnations nor generations.
@@ -154,12 +152,11 @@ func (s *suite) sendBatch(e uplink.Endpoint, b *uplink.Batch) {
 // confirmed polls an endpoint that answers early.
 func (s *suite) confirmed(e uplink.Endpoint, last uint64) (seq uint64) {
 	s.Helper()
-	for range 200 {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		var err error
 		if seq, err = e.Confirm(s.Context()); err == nil && seq >= last {
 			return seq
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	return seq
 }

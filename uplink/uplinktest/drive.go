@@ -30,17 +30,19 @@ func Drive(ctx context.Context, q *Queue, e uplink.Endpoint, inc uplink.Incarnat
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	end, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		for q.Confirmed() < seq && ctx.Err() == nil {
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for q.Confirmed() < seq && end.Err() == nil {
 			time.Sleep(200 * time.Microsecond)
 		}
 		stop()
-	}()
+	})
 	err = snd.Run(end)
+	stop()
+	watch.Wait()
+	cancel()
 	if errors.Is(err, context.Canceled) && q.Confirmed() >= seq {
 		return nil
 	}
@@ -57,10 +59,10 @@ type driven struct {
 	end    uplink.Endpoint
 }
 
-// start runs a sender until stop. A request may take as long as timeout.
-func (s *suite) start(q *Queue, e uplink.Endpoint, inc uplink.Incarnation, timeout time.Duration) (*driven, error) {
+// start runs a sender until stop.
+func (s *suite) start(q *Queue, e uplink.Endpoint, inc uplink.Incarnation) (*driven, error) {
 	snd, err := newSender(q, e, inc, 1, func(c *uplink.Config) {
-		c.Timeout, c.Backoff = timeout, uplink.Backoff{Min: time.Millisecond, Max: 20 * time.Millisecond}
+		c.Timeout, c.Backoff = time.Minute, uplink.Backoff{Min: time.Millisecond, Max: 20 * time.Millisecond}
 	})
 	if err != nil {
 		return nil, err
@@ -68,6 +70,7 @@ func (s *suite) start(q *Queue, e uplink.Endpoint, inc uplink.Incarnation, timeo
 	ctx, cancel := context.WithCancel(s.Context())
 	d := &driven{Sender: snd, queue: q, cancel: cancel, end: e}
 	d.wait.Go(func() { d.ended = snd.Run(ctx) })
+	s.Cleanup(func() { _ = d.stop() }) // also of a test that ends early
 	return d, nil
 }
 
@@ -82,8 +85,8 @@ func (d *driven) stop() error {
 // failures is how often it tried in vain, so far.
 func (d *driven) failures() uint64 { return d.Metrics().Opened.Load() - 1 + d.Metrics().Retried.Load() }
 
-// patience bounds every wait of the suite: the machine may have much else to do.
-const patience = 90 * time.Second
+// patience bounds every wait of the suite: the machine may have much else to do, or be slow.
+const patience = 3 * time.Minute
 
 // until waits for what a function says; the error has the sender's last one.
 func (d *driven) until(what string, f func() bool) error {

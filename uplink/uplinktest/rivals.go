@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/weirstream/weir/uplink"
 )
@@ -18,7 +17,7 @@ func (s *suite) twins(p plant) error {
 	old, fresh := NewQueue(1, 0), NewQueue(1, 0)
 	old.Add(rows(1, n)...)
 	fresh.Add(rows(1, n)...)
-	d1, err := s.start(old, p(connect(s, "a")), one, time.Minute)
+	d1, err := s.start(old, p(connect(s, "a")), one)
 	if err != nil {
 		return err
 	}
@@ -26,7 +25,7 @@ func (s *suite) twins(p plant) error {
 	if err := d1.confirmed(50); err != nil {
 		return err
 	}
-	d2, err := s.start(fresh, connect(s, "b"), uplink.Incarnation{Major: 2}, time.Minute)
+	d2, err := s.start(fresh, connect(s, "b"), uplink.Incarnation{Major: 2})
 	if err != nil {
 		return err
 	}

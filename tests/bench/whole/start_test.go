@@ -62,7 +62,7 @@ func fillJournal(t testing.TB, dir string) {
 		t.Fatal(err)
 	}
 	play(t, "broker", addr, messages, window)
-	if err := rig.WaitListening(addr, 20*time.Second); err != nil {
+	if err := rig.WaitListening(addr, nil); err != nil {
 		t.Fatal(err)
 	}
 	c := log.Default()
