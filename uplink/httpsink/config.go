@@ -57,7 +57,7 @@ type TLS struct {
 // Default speaks weir's protocol, uncompressed.
 func Default() Config {
 	return Config{Protocol: ProtocolWeir, Format: "ndjson", Compression: "none", MaxAnswerBytes: 1 << 20, TokenScheme: "Bearer",
-		IdleTimeout: 90 * time.Second, DialTimeout: 10 * time.Second}
+		IdleTimeout: 90 * time.Second, DialTimeout: 30 * time.Second}
 }
 
 // Validate names the first field that is out of range.

@@ -28,8 +28,9 @@ type Config struct {
 	Logger *slog.Logger // nil: nothing is logged
 }
 
-// Default has the subject weir.
-func Default() Config { return Config{Subject: "weir", DialTimeout: 10 * time.Second} }
+// Default has the subject weir. Its dial timeout is that of a sender's request: a login with TLS goes to and fro five times, ten seconds of a satellite link
+// that carries nothing else.
+func Default() Config { return Config{Subject: "weir", DialTimeout: 30 * time.Second} }
 
 // Validate names the first field that is out of range.
 func (c *Config) Validate() error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -68,6 +69,8 @@ func remedy(err error) string {
 		return "; if it is the right server, give its CA in ca"
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return "; the server speaks no TLS: is it the right port?"
+	case strings.Contains(strings.ToLower(err.Error()), "authentication timeout"):
+		return "; the server waits too short a time for a login over this link (2 s by default): raise authorization.timeout and tls.timeout there"
 	}
 	return ""
 }

@@ -9,12 +9,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,16 +28,15 @@ import (
 	"github.com/weirstream/weir/uplink/uplinktest"
 )
 
-// guarded starts a server that lets in only who it knows, with a stream; as is how the test itself gets in.
-func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c Config, dir string) {
+// serve starts a server with settings.
+func serve(t *testing.T, settings string) (addr, dir string) {
 	t.Helper()
 	path, err := rig.Tool("nats-server")
 	if err != nil {
 		t.Skipf("NOT TESTED against nats-server: %v", err)
 	}
 	dir = t.TempDir()
-	addr, err := rig.FreeAddr()
-	if err != nil {
+	if addr, err = rig.FreeAddr(); err != nil {
 		t.Fatal(err)
 	}
 	text := fmt.Sprintf("listen: %q\njetstream: {store_dir: %q}\n%s\n", addr, filepath.Join(dir, "js"), settings)
@@ -45,15 +46,26 @@ func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c
 		t.Cleanup(child.Kill)
 		err = rig.WaitListening(addr, child)
 	}
-	log, _ := os.ReadFile(filepath.Join(dir, "log"))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, log)
+		t.Fatalf("%v\n%s", err, serverLog(dir))
 	}
+	return addr, dir
+}
+
+func serverLog(dir string) string {
+	log, _ := os.ReadFile(filepath.Join(dir, "log"))
+	return string(log)
+}
+
+// guarded starts a server that lets in only who it knows, with a stream; as is how the test itself gets in.
+func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c Config, dir string) {
+	t.Helper()
+	addr, dir := serve(t, settings)
 	c = Default()
 	c.URL, c.Stream = scheme+"://"+addr, testStream
 	conn, err := nats.Connect(c.URL, append(as, nats.Timeout(rig.Patience))...)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, log)
+		t.Fatalf("%v\n%s", err, serverLog(dir))
 	}
 	defer conn.Close()
 	question, _ := json.Marshal(map[string]any{"name": testStream, "subjects": []string{"weir.>"}, "retention": "limits", "storage": "file", "num_replicas": 1, "max_consumers": -1,
@@ -65,7 +77,7 @@ func guarded(t *testing.T, settings string, scheme string, as ...nats.Option) (c
 		}
 	}
 	if err != nil {
-		t.Fatalf("make stream: %v\n%s", err, log)
+		t.Fatalf("make stream: %v\n%s", err, serverLog(dir))
 	}
 	var made struct {
 		Error *apiError `json:"error"`
@@ -116,6 +128,34 @@ func TestTLS(t *testing.T) {
 	c, _ := guarded(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q, timeout: 120}", cert, key), "tls", nats.RootCAs(cert))
 	c.CAFile = cert
 	letsIn(t, c, func(c *Config) { c.CAFile = "" }, "certificate", "give its CA in ca", c.URL)
+}
+
+// TestLoginTakesTooLong: a login to and fro over a slow link is longer than the server waits for it; what is to be done there is said.
+func TestLoginTakesTooLong(t *testing.T) {
+	addr, dir := serve(t, `authorization: {token: "s3cr3t-token", timeout: 0.05}`)
+	line, err := rig.NewProxy(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { line.Close() })
+	line.Slow(rig.Link{BytesPerSecond: 64_000 / 8, RoundTrip: 2 * time.Second, Faster: 10})
+	c := Default()
+	c.URL, c.Stream, c.TokenFile = "nats://"+line.Addr(), testStream, write(t, filepath.Join(dir, "token"), "s3cr3t-token")
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	said := func(err error) bool { return strings.Contains(err.Error(), "raise authorization.timeout and tls.timeout") }
+	err = errors.New("not tried")
+	for deadline := time.Now().Add(rig.Patience); !said(err) && time.Now().Before(deadline); { // the server's word may be lost with the connection that it ends
+		if _, err = s.Open(t.Context(), uplinktest.Stream(), one, 1); err == nil {
+			t.Fatal("the server let it in")
+		}
+	}
+	if !said(err) {
+		t.Error(err)
+	}
 }
 
 func TestNoTLSThere(t *testing.T) {
