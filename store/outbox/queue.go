@@ -49,6 +49,7 @@ type queue struct {
 	confirmedN, droppedN  uint64 // ledger: sequences that left the queue as data, as gaps
 	causes                causes // of droppedN
 	miscounts             bool   // planted by a test: of each confirmation one result is not counted
+	countsVoid            bool   // planted by a test: what a new generation makes void stays counted
 	bytes                 int64  // payloads of all chunks
 	memory                int64  // payloads that are in memory
 	freed                 int64  // payloads in the log that are needed no more and that no marks record says so of
@@ -298,6 +299,7 @@ func (q *queue) cut(generation, seq, chain uint64) {
 		q.generation, q.ghosts = generation, nil
 		q.boundFirst, q.boundLast = 0, 0
 		if q.confirmed > seq {
+			q.uncount(q.confirmed - seq)
 			q.confirmed, q.chain = seq, chain
 		}
 		return
@@ -306,6 +308,23 @@ func (q *queue) cut(generation, seq, chain uint64) {
 		g.first = max(g.first, q.confirmed+1)
 		q.ghosts = append(q.ghosts, uncovered(q.ghosts, g)...)
 		sort.Slice(q.ghosts, func(i, j int) bool { return q.ghosts[i].first < q.ghosts[j].first })
+	}
+}
+
+// uncount takes n sequences that had left the queue out of the ledger: a generation that begins before them makes others under their numbers, and a sum over
+// both would never match what was emitted. What was told as dropped stays so while there is enough that was not.
+func (q *queue) uncount(n uint64) {
+	if q.countsVoid {
+		return
+	}
+	data := min(n, q.confirmedN)
+	q.confirmedN -= data
+	gaps := min(n-data, q.droppedN)
+	q.droppedN -= gaps
+	for c := range q.causes {
+		less := min(gaps, q.causes[c])
+		q.causes[c] -= less
+		gaps -= less
 	}
 }
 
