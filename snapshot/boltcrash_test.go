@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -19,7 +20,9 @@ type boltRecorder struct {
 	path  string
 	image []byte // when the recording began
 	size  int64
-	ops   []boltOp
+
+	mu  sync.Mutex // a merge writes beside the coordinator, and the story counts
+	ops []boltOp
 }
 
 type boltOp struct {
@@ -47,6 +50,8 @@ func recordBolt(t *testing.T, s *BoltStore) *boltRecorder {
 	write := *hook
 	page := int64(binary.LittleEndian.Uint32(r.image[24:]))
 	*hook = func(b []byte, off int64) (int, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if info, err := os.Stat(r.path); err == nil && info.Size() > r.size {
 			r.size = info.Size()
 			r.ops = append(r.ops, boltOp{off: opGrow, size: r.size}, boltOp{off: opSync})
@@ -62,6 +67,13 @@ func recordBolt(t *testing.T, s *BoltStore) *boltRecorder {
 		return write(b, off)
 	}
 	return r
+}
+
+// count is how many operations there were so far.
+func (r *boltRecorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ops)
 }
 
 func apply(img []byte, op boltOp) []byte {
@@ -139,7 +151,7 @@ func boltStory(t *testing.T, bugs faults, store storeFaults) (*boltRecorder, *st
 	s := openTestBolt(t, t.TempDir())
 	s.bugs = store
 	rec := recordBolt(t, s)
-	y := &story{ops: func() int { return len(rec.ops) }}
+	y := &story{ops: rec.count}
 	err := y.tell(t, smallStore{s}, bugs)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func newStand(t *testing.T, cfg Config, s Store) *stand {
 	if _, err := st.c.CommitInitial(t.Context(), Initial{}); err != nil {
 		t.Fatal(err)
 	}
-	st.e.p.at[st.c.current.ID] = content{}
+	st.e.p.at.set(st.c.current.ID, content{})
 	return st
 }
 
@@ -87,7 +87,7 @@ func (st *stand) restored() *Restored {
 	}
 	st.e.mu.Lock()
 	defer st.e.mu.Unlock()
-	if err := sameContent(got, st.e.p.at[r.Manifest.ID]); err != nil {
+	if err := sameContent(got, st.e.p.at.get(r.Manifest.ID)); err != nil {
 		st.t.Fatalf("checkpoint %d: %v", r.Manifest.ID, err)
 	}
 	return r
@@ -299,7 +299,7 @@ func TestRule15_AbortedChangesAreInTheNextManifest(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					err = sameContent(got, st.e.p.at[ck.ID])
+					err = sameContent(got, st.e.p.at.get(ck.ID))
 					if forget && err == nil {
 						t.Error("forgotten dirty list was not found")
 					}

@@ -76,7 +76,7 @@ func TestCase15_RealLogOnAFullDisk(t *testing.T) {
 				if err != nil || res.Manifest.ID < good.ID {
 					t.Fatalf("%+v, %v", res, err)
 				}
-				if err := readsBack(again, res.Manifest, st.e.p.at[res.Manifest.ID]); err != nil {
+				if err := readsBack(again, res.Manifest, st.e.p.at.get(res.Manifest.ID)); err != nil {
 					t.Fatal(err)
 				}
 				_ = again.Close()
@@ -92,7 +92,7 @@ func TestCase15_RealLogOnAFullDisk(t *testing.T) {
 				if err != nil {
 					t.Fatalf("no checkpoint with space again: %v", err)
 				}
-				if err := readsBack(s, ck.Manifest, st.e.p.at[ck.ID]); err != nil {
+				if err := readsBack(s, ck.Manifest, st.e.p.at.get(ck.ID)); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.Close(); err != nil && !strings.Contains(err.Error(), "closed") {

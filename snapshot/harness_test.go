@@ -32,13 +32,43 @@ type testTable struct {
 type plant struct {
 	tables []*testTable
 	now    content
-	at     map[uint64]content
+	at     *contents
 	pos    pipeline.Position
 	seq    uint64
 }
 
+// contents are what the tables held at each barrier. Crash tests judge images while checkpoints go on.
+type contents struct {
+	mu sync.Mutex
+	of map[uint64]content
+}
+
+func (c *contents) get(id uint64) content {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[id]
+}
+
+func (c *contents) set(id uint64, held content) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of[id] = held
+}
+
+func (c *contents) drop(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.of, id)
+}
+
+func (c *contents) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.of)
+}
+
 func newPlant() *plant {
-	return &plant{now: content{}, at: map[uint64]content{}, tables: []*testTable{
+	return &plant{now: content{}, at: &contents{of: map[uint64]content{}}, tables: []*testTable{
 		{"t1", "s1", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "acc", Version: 1})},
 		{"t1", "s1", state.New(state.Spec{Name: "late", Kind: state.Map, Type: "late", Version: 2})},
 		{"t2", "s2", state.New(state.Spec{Name: "acc", Kind: state.Value, Type: "x", Version: 1})},
@@ -94,7 +124,7 @@ func (p *plant) freeze(id uint64) []pipeline.TaskSnapshot {
 		}
 		out = append(out, s)
 	}
-	p.at[id] = maps.Clone(p.now)
+	p.at.set(id, maps.Clone(p.now))
 	return out
 }
 

@@ -36,7 +36,7 @@ func (st *stand) kept(ck Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	return sameContent(got, st.e.p.at[ck.ID])
+	return sameContent(got, st.e.p.at.get(ck.ID))
 }
 
 // TestHeldCheckpointStays: while it is read nothing takes it, however many come behind; then it goes. The planted fault, a hold that holds

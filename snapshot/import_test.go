@@ -73,7 +73,7 @@ func TestImportedStateIsACheckpoint(t *testing.T) {
 				}); !errors.Is(err, errOrder) {
 					t.Fatal(err)
 				}
-				checkManifest(t, dst, parent, old.at[3])
+				checkManifest(t, dst, parent, old.at.get(3))
 				base, err := dst.Import(ctx, &n, fill)
 				if err != nil {
 					t.Fatal(err)
@@ -86,7 +86,7 @@ func TestImportedStateIsACheckpoint(t *testing.T) {
 				if err := w.Commit(ctx, &n); err != nil {
 					t.Fatal(err)
 				}
-				checkManifest(t, dst, &n, p.at[1])
+				checkManifest(t, dst, &n, p.at.get(1))
 				if err := errors.Join(dst.Prune(ctx, 4), dst.Close()); err != nil {
 					t.Fatal(err)
 				}
@@ -97,7 +97,7 @@ func TestImportedStateIsACheckpoint(t *testing.T) {
 				if err != nil || len(list.Manifests) != 1 {
 					t.Fatal(list, err)
 				}
-				checkManifest(t, dst, list.Manifests[0], p.at[1])
+				checkManifest(t, dst, list.Manifests[0], p.at.get(1))
 				for range 300 {
 					randomChange(r, p, 700)
 				}
@@ -105,7 +105,7 @@ func TestImportedStateIsACheckpoint(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				checkManifest(t, dst, next, p.at[5])
+				checkManifest(t, dst, next, p.at.get(5))
 			})
 		}
 	}

@@ -246,7 +246,7 @@ func TestCase13_DamagedSnapshots(t *testing.T) {
 		if r.Manifest.ID != want || want != 4 && len(r.Fallbacks) == 0 {
 			t.Fatalf("restored %d, want %d, reports %v", r.Manifest.ID, want, r.Fallbacks)
 		}
-		if err := readsBack(s, r.Manifest, p.at[want]); err != nil {
+		if err := readsBack(s, r.Manifest, p.at.get(want)); err != nil {
 			t.Fatal(err)
 		}
 		if want == 4 {
@@ -312,7 +312,7 @@ func TestCase13_DamagedSnapshots(t *testing.T) {
 				}
 				return
 			}
-			if err := readsBack(again, r.Manifest, p.at[r.Manifest.ID]); err != nil {
+			if err := readsBack(again, r.Manifest, p.at.get(r.Manifest.ID)); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -425,7 +425,7 @@ func TestCase13_DamagedLogSegments(t *testing.T) {
 					}
 					return
 				}
-				if err := readsBack(s, res.Manifest, p.at[res.Manifest.ID]); err != nil {
+				if err := readsBack(s, res.Manifest, p.at.get(res.Manifest.ID)); err != nil {
 					t.Fatal(err)
 				}
 				if next := s.LastID() + 1; next <= id {

@@ -97,7 +97,7 @@ func manyCheckpoints(t *testing.T, s Store, cfg Config, never bool, keys int) *M
 		if err != nil {
 			t.Fatal(err)
 		}
-		clear(p.at) // what each held is not asked
+		p.at.clear() // what each held is not asked
 		m, base = next, BaseRef{}
 		if needsRebase(cfg, m) && !never {
 			if base, err = s.Rebase(t.Context(), m); err != nil {

@@ -154,7 +154,7 @@ func TestStoreKeepsEveryRetainedCheckpoint(t *testing.T) {
 					t.Fatalf("%+v, %v", list, err)
 				}
 				for _, m := range list.Manifests {
-					checkManifest(t, s, m, p.at[m.ID])
+					checkManifest(t, s, m, p.at.get(m.ID))
 				}
 				if i%11 == 10 {
 					if err := s.Close(); err != nil {
@@ -215,7 +215,7 @@ func TestMergeInPasses(t *testing.T) {
 			if err := s.Prune(ctx, 3); err != nil {
 				t.Fatal(err)
 			}
-			checkManifest(t, s, m, p.at[3])
+			checkManifest(t, s, m, p.at.get(3))
 		})
 	}
 }
@@ -335,7 +335,7 @@ func randomHistory(t *testing.T, rt *rapid.T, kind storeKind, dir string) {
 				}
 			}
 			w.Abort()
-			delete(p.at, id)
+			p.at.drop(id)
 		case "rebase":
 			if base, err = s.Rebase(ctx, current); err != nil {
 				rt.Fatal(err)
@@ -369,7 +369,7 @@ func randomHistory(t *testing.T, rt *rapid.T, kind storeKind, dir string) {
 			if p, err = p.load(res.Source); err != nil {
 				rt.Fatal(err)
 			}
-			if err := sameContent(p.now, p.at[res.Manifest.ID]); err != nil {
+			if err := sameContent(p.now, p.at.get(res.Manifest.ID)); err != nil {
 				rt.Fatalf("checkpoint %d: %v", res.Manifest.ID, err)
 			}
 			current, id = res.Manifest, max(id, s.LastID())
@@ -379,7 +379,7 @@ func randomHistory(t *testing.T, rt *rapid.T, kind storeKind, dir string) {
 			rt.Fatalf("%d live, want %v: %v", len(list.Manifests), kept, err)
 		}
 		for _, m := range list.Manifests {
-			if err := readsBack(s, m, p.at[m.ID]); err != nil {
+			if err := readsBack(s, m, p.at.get(m.ID)); err != nil {
 				rt.Fatal(err)
 			}
 		}

@@ -28,7 +28,7 @@ type story struct {
 	ops   func() int // disk operations so far
 	mu    sync.Mutex
 	facts []fact
-	at    map[uint64]content
+	at    *contents
 }
 
 func (y *story) note(f func(n *fact)) {
@@ -92,7 +92,7 @@ func (y *story) tell(t *testing.T, s Store, bugs faults) error {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.p.at[ck.ID] = content{}
+			e.p.at.set(ck.ID, content{})
 			y.note(func(n *fact) { n.acked = ck.ID })
 		}
 		y.chapter(t, c, e, o, func() {
@@ -177,7 +177,7 @@ func (y *story) judge(s Store, n fact) error {
 		if i > 0 && i < len(list.Manifests)-1 { // newest and oldest are read back, those between have the same frames
 			err = s.Verify(ctx, m)
 		} else {
-			err = readsBack(s, m, y.at[m.ID])
+			err = readsBack(s, m, y.at.get(m.ID))
 		}
 		if err != nil {
 			return err
