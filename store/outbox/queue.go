@@ -311,23 +311,6 @@ func (q *queue) cut(generation, seq, chain uint64) {
 	}
 }
 
-// uncount takes n sequences that had left the queue out of the ledger: a generation that begins before them makes others under their numbers, and a sum over
-// both would never match what was emitted. What was told as dropped stays so while there is enough that was not.
-func (q *queue) uncount(n uint64) {
-	if q.countsVoid {
-		return
-	}
-	data := min(n, q.confirmedN)
-	q.confirmedN -= data
-	gaps := min(n-data, q.droppedN)
-	q.droppedN -= gaps
-	for c := range q.causes {
-		less := min(gaps, q.causes[c])
-		q.causes[c] -= less
-		gaps -= less
-	}
-}
-
 // settle forgets the ghosts past seq: upstream does not hold them.
 func (q *queue) settle(seq uint64) {
 	q.ghosts = slices.DeleteFunc(q.ghosts, func(g gap) bool { return g.first > seq })
