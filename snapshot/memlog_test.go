@@ -12,12 +12,14 @@ import (
 )
 
 // memLog is a recordLog without a disk: what the tests of the store's own logic need. What was not synced may be dropped.
+//
+// mu guards it: what is restored is read while the coordinator writes.
 type memLog struct {
+	mu      sync.Mutex
 	first   uint64
 	recs    [][]byte
 	durable uint64
-	mu      sync.Mutex
-	full    error // guarded by mu
+	full    error
 	holes   map[uint64]bool
 }
 
@@ -34,7 +36,7 @@ func (l *memLog) Append(parts ...[]byte) (uint64, error) {
 		rec = append(rec, p...)
 	}
 	l.recs = append(l.recs, rec)
-	return l.Last(), nil
+	return l.last(), nil
 }
 
 func (l *memLog) setFull(err error) {
@@ -47,13 +49,29 @@ func (l *memLog) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	l.durable = l.Last()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.durable = l.last()
 	return nil
 }
 
-func (l *memLog) First() uint64 { return l.first }
-func (l *memLog) Last() uint64  { return l.first + uint64(len(l.recs)) - 1 }
+func (l *memLog) First() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first
+}
+
+func (l *memLog) Last() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last()
+}
+
+func (l *memLog) last() uint64 { return l.first + uint64(len(l.recs)) - 1 }
+
 func (l *memLog) bytes() (n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, r := range l.recs {
 		n += uint64(len(r))
 	}
@@ -61,6 +79,8 @@ func (l *memLog) bytes() (n uint64) {
 }
 
 func (l *memLog) Trim(before uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for l.first < before && len(l.recs) > 0 {
 		l.first, l.recs = l.first+1, l.recs[1:]
 	}
@@ -71,24 +91,38 @@ func (l *memLog) Close() error { return nil }
 
 // crash drops what was not synced, except for keep records.
 func (l *memLog) crash(keep int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if n := int(l.durable-l.first) + 1 + keep; n < len(l.recs) {
 		l.recs = l.recs[:n]
 	}
 }
 
 func (l *memLog) scan(_ context.Context, from uint64, f func(uint64, []byte) (bool, error)) error {
-	if from < l.first {
-		return fmt.Errorf("position %d: %w", from, ErrMissing)
-	}
-	for pos := from; pos <= l.Last(); pos++ {
-		if l.holes[pos] {
-			return fmt.Errorf("position %d: %w", pos, ErrCorrupt)
+	for pos := from; ; pos++ {
+		rec, err := l.record(pos)
+		if err != nil || rec == nil {
+			return err
 		}
-		if more, err := f(pos, l.recs[pos-l.first]); err != nil || !more {
+		if more, err := f(pos, rec); err != nil || !more {
 			return err
 		}
 	}
-	return nil
+}
+
+// record gives a record, nil behind the last.
+func (l *memLog) record(pos uint64) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case pos < l.first:
+		return nil, fmt.Errorf("position %d: %w", pos, ErrMissing)
+	case pos > l.last():
+		return nil, nil
+	case l.holes[pos]:
+		return nil, fmt.Errorf("position %d: %w", pos, ErrCorrupt)
+	}
+	return l.recs[pos-l.first], nil
 }
 
 // openMemStore makes a LogStore over a memLog; opening the same log again is a restart.
