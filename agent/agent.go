@@ -57,6 +57,7 @@ type Agent struct {
 	slabs       *pipeline.Slabs
 	codec       *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
 	started     time.Time
+	spaceEvery  time.Duration // spaceCheckEvery; a test looks itself, when it is ready
 	sessions    []*session
 	rebirths    *rebirths
 	ways        map[string]*uplink.Link // those of the config, by name
@@ -78,7 +79,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
+	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())

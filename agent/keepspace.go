@@ -22,7 +22,7 @@ const (
 func (a *Agent) keepSpace(ctx context.Context) error {
 	moved := map[string]stall{}
 	var complained time.Time
-	timer := time.NewTicker(spaceCheckEvery)
+	timer := time.NewTicker(a.spaceEvery)
 	defer timer.Stop()
 	for {
 		select {
