@@ -146,7 +146,9 @@ func TestLoginTakesTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	said := func(err error) bool { return strings.Contains(err.Error(), "raise authorization.timeout and tls.timeout") }
+	said := func(err error) bool {
+		return strings.Contains(err.Error(), "raise authorization.timeout and tls.timeout")
+	}
 	err = errors.New("not tried")
 	for deadline := time.Now().Add(rig.Patience); !said(err) && time.Now().Before(deadline); { // the server's word may be lost with the connection that it ends
 		if _, err = s.Open(t.Context(), uplinktest.Stream(), one, 1); err == nil {
