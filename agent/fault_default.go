@@ -7,3 +7,6 @@ func plantedDeath(string) {}
 
 // plantedLate is how many records behind a savepoint a restore leaves out; this build leaves out none.
 func plantedLate() uint64 { return 0 }
+
+// plantedUnheld is a fault of applies; this build has none.
+func plantedUnheld() bool { return false }

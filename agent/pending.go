@@ -29,7 +29,7 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.Restore
 	if err != nil {
 		return err
 	}
-	id, err := parseUUID(a.registry.Pipelines[s.name])
+	id, err := parseUUID(a.registry.UUID(s.name))
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,11 @@ type RestoreOptions struct {
 const bodyMax = 64 << 10
 
 func body[T any](w http.ResponseWriter, r *http.Request) (v T, ok bool) {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyMax))
+	return bodyUpTo[T](w, r, bodyMax)
+}
+
+func bodyUpTo[T any](w http.ResponseWriter, r *http.Request, most int64) (v T, ok bool) {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
 		w.WriteHeader(http.StatusBadRequest)

@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/weirstream/weir/agent/api"
+)
+
+// startsFromSavepoint orders the restore that `start: savepoint FILE` asks for: once, at the first start that the pipeline ever has. From its first checkpoint on
+// the setting means nothing.
+func (a *attempt) startsFromSavepoint(ctx context.Context) error {
+	if a.spec.StartFile == "" || a.begun() {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(a.dir(), restoreFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err // ordered before
+	}
+	f, err := ReadSavepoint(ctx, a.spec.StartFile)
+	if err != nil {
+		return fmt.Errorf("%w: start of pipeline %s: %w", errFinal, a.spec.Name.Value, err)
+	}
+	defer f.Close()
+	// What came in before it was taken is not this pipeline's to lose when it is of another journal; when the journal has let go of records, that is a gap.
+	gap := f.Head.Journal != a.agent.registry.Journal || a.agent.acceptGap.given(a.spec.Name.Value)
+	a.log.Info("the pipeline starts from a savepoint", "file", a.spec.StartFile, "of", f.Head.Pipeline, "position", f.Head.Position)
+	return writeRestore(a.dir(), api.RestoreOptions{File: a.spec.StartFile, AcceptGap: gap})
+}
