@@ -26,9 +26,9 @@ type applier struct {
 	asks  chan *applyAsk
 	ended chan struct{} // closed when run has returned
 
-	old, next *config.Config // of the apply under way; at rest next is nil
-	held      *probation     // of the new plans that are on trial
-	gateWait  time.Duration
+	old, next *config.Config  // of the apply under way; at rest next is nil
+	held      *probation      // of the new plans that are on trial
+	sinkWait  time.Duration   // how long a probation that is over waits for the answers of new sinks
 	stopped   map[string]bool // by the apply, while it saves
 
 	mu  sync.Mutex
@@ -61,7 +61,7 @@ func (k *applyAsk) tell(e api.ApplyEvent) {
 
 // openApplier reads the record and decides which config runs: the file's, or the one that is in force. It writes nothing: a tool that opens state_dir is no start.
 func (a *Agent) openApplier() (*applier, error) {
-	p := &applier{agent: a, store: apply.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "apply")}, gateWait: gateWait, asks: make(chan *applyAsk), ended: make(chan struct{})}
+	p := &applier{agent: a, store: apply.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "apply")}, sinkWait: sinkWaitOf(), asks: make(chan *applyAsk), ended: make(chan struct{})}
 	rec, err := p.store.Load()
 	if err != nil {
 		return nil, fmt.Errorf("%w; which plans made the results that wait here cannot be told: restore the file from a backup, or remove it to start with the config file", err)

@@ -194,7 +194,7 @@ func TestApplyAddsAndRemovesPipelines(t *testing.T) {
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	id := b.agent.registry.UUID("q")
-	b.agent.applier.gateWait = 0 // a sink that does not answer within the probation fails it
+	b.agent.applier.sinkWait = 0 // a sink that does not answer within the probation fails it
 	out, _ := b.apply(strings.Replace(b.text, q, strings.ReplaceAll(r, b.url, dead.URL), 1), api.ApplyOptions{})
 	if out.Result != api.ApplyGoneBack || !strings.Contains(out.Error, "has not answered") {
 		t.Fatalf("%+v", out)
@@ -204,7 +204,7 @@ func TestApplyAddsAndRemovesPipelines(t *testing.T) {
 	if b.agent.registry.UUID("q") != id || b.agent.registry.UUID("r") != "" {
 		t.Error("the registry is not what it was")
 	}
-	b.agent.applier.gateWait = gateWait
+	b.agent.applier.sinkWait = gateWait
 	b.wantIDs("q", [2]int{1, 70})
 	b.wantApplied(strings.Replace(b.text, q, r, 1))
 	b.put(71, 90)
@@ -217,9 +217,9 @@ func TestApplyAddsAndRemovesPipelines(t *testing.T) {
 	b.wantIDs("r", [2]int{1, 90})
 }
 
-// TestRestartWithinProbationGoesOn: the config that is on probation runs, held; the third start gives it up.
+// TestRestartWithinProbationGoesOn: the config that is on probation runs, held; the third restart gives it up.
 func TestRestartWithinProbationGoesOn(t *testing.T) {
-	for _, starts := range []int{1, 2} {
+	for _, starts := range []int{1, apply.RestartsInProbation} {
 		b := newApplyBench(t)
 		b.start()
 		b.put(1, 95)
@@ -254,7 +254,7 @@ func TestRestartWithinProbationGoesOn(t *testing.T) {
 				b.await("probation again", onProbation)
 			}
 		}
-		if starts == 2 { // with that of the switch the third
+		if starts > 1 {
 			b.await("it is gone back from", func(s *api.Status) bool { return s.Apply.State == string(apply.RolledBack) })
 		}
 		if ids, _ := b.ids("p", "evens"); len(ids) != 0 {

@@ -67,17 +67,19 @@ func (p *applier) watch(ctx context.Context, k *applyAsk) (why string) {
 	tick := time.NewTicker(applyPoll)
 	defer tick.Stop()
 	for {
-		failed, waits := p.gates(ctx, time.Since(started) >= wait)
+		failed, waits, away := p.gates(ctx, time.Since(started) >= wait)
 		since := time.Since(started)
 		switch {
 		case ctx.Err() != nil:
 			return ""
 		case failed != "":
 			return failed
-		case since >= wait && waits == "":
+		case since >= wait && waits+away == "":
 			return ""
-		case since >= max(wait, p.gateWait):
+		case waits != "" && since >= max(wait, gateWait):
 			return waits
+		case waits == "" && since >= max(wait, p.sinkWait):
+			return away
 		}
 		if time.Since(told) >= 10*time.Second {
 			told = time.Now()
@@ -100,8 +102,8 @@ func (p *applier) trying() bool {
 	return false
 }
 
-// gates tells what has failed, and what has not come yet. At the end of the probation a checkpoint is made that has not come by itself.
-func (p *applier) gates(ctx context.Context, end bool) (failed, waits string) {
+// gates tells what has failed, what has not come yet, and which new sink has not answered. At the end of the probation a checkpoint is made that has not come by itself.
+func (p *applier) gates(ctx context.Context, end bool) (failed, waits, away string) {
 	for _, c := range p.rec.Changes {
 		if c.Kind == apply.Removed {
 			continue
@@ -112,23 +114,23 @@ func (p *applier) gates(ctx context.Context, end bool) (failed, waits string) {
 		s.mu.Unlock()
 		switch {
 		case state == PipelineStopped:
-			return fmt.Sprintf("pipeline %s was stopped", c.Name), ""
+			return fmt.Sprintf("pipeline %s was stopped", c.Name), "", ""
 		case state == PipelineFailed, restarts > 0:
-			return fmt.Sprintf("pipeline %s failed: %v", c.Name, err), ""
+			return fmt.Sprintf("pipeline %s failed: %v", c.Name, err), "", ""
 		case at == nil:
 			waits = fmt.Sprintf("pipeline %s is %s", c.Name, state)
 			continue
 		}
-		if failed, waiting := at.gates(p.otherSinks(c)); failed != "" {
-			return failed, ""
-		} else if waiting != "" {
-			waits = waiting
+		if failed, silent := at.gates(p.otherSinks(c)); failed != "" {
+			return failed, "", ""
+		} else if silent != "" {
+			away = silent
 		}
 		if why := at.firstCheckpoint(ctx, end); why != "" && s.running() == at {
 			waits = why
 		}
 	}
-	return "", waits
+	return "", waits, away
 }
 
 // firstCheckpoint tells why there is none yet; at the end of the probation it makes one.

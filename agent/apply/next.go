@@ -29,9 +29,9 @@ type Event struct {
 	Change Change
 }
 
-// StartsInProbation is how many starts of the agent a probation has: the first, and those behind a kill or a power cut. A plan that takes the agent with
+// RestartsInProbation is the restart of the agent within a probation that ends it, whatever came before it: a stop, a kill, a power cut. A plan that takes the agent with
 // it is given up thereby.
-const StartsInProbation = 3
+const RestartsInProbation = 3
 
 // interrupted is why an apply that ended while savepoints were made was given up: that says nothing against the config.
 const interrupted = "the agent ended while the savepoints were made"
@@ -60,7 +60,7 @@ func Next(r Record, e Event) (Record, error) {
 				return r, fmt.Errorf("BUG: pipeline %s has no savepoint", c.Name)
 			}
 		}
-		n.State, n.Tries = Probation, StartsInProbation
+		n.State, n.Tries = Probation, RestartsInProbation
 	case r.State == Saving && e.Kind == Failed:
 		n.State, n.Why = RolledBack, e.Why
 	case r.State == Saving && e.Kind == Started:
@@ -72,7 +72,7 @@ func Next(r Record, e Event) (Record, error) {
 	case r.State == Probation && e.Kind == Started:
 		if n.Tries--; n.Tries <= 0 {
 			n.State, n.Refused, n.Tries = Returning, r.New, 0
-			n.Why = fmt.Sprintf("the agent started %d times within the probation", StartsInProbation)
+			n.Why = fmt.Sprintf("the agent was restarted %d times within the probation", RestartsInProbation)
 		}
 	case r.State == Returning && e.Kind == Dropped:
 		n.State = Restoring

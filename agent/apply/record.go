@@ -69,7 +69,7 @@ type Record struct {
 	File         string   `json:"file"`
 	Refused      string   `json:"refused,omitempty"` // digest of the config that was gone back from
 	Why          string   `json:"why,omitempty"`     // it was
-	Tries        int      `json:"tries,omitempty"`   // starts of the agent that the probation may still have
+	Tries        int      `json:"tries,omitempty"`   // restarts of the agent until it is given up
 	AllowDropped bool     `json:"allow_dropped_state,omitempty"`
 	Changes      []Change `json:"changes,omitempty"`
 }
