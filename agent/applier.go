@@ -230,15 +230,21 @@ func (p *applier) begin(ctx context.Context) error {
 // run finishes an apply that was under way, then carries out those that are asked for, until ctx ends.
 func (p *applier) run(ctx context.Context) error {
 	defer close(p.ended)
-	if !p.rec.Resting() {
-		if out := p.finish(ctx, nil); out.Error != "" && ctx.Err() == nil {
-			p.agent.log.Error("config not applied", "result", out.Result, "error", out.Error)
-		}
-	}
+	told := "" // the last error: one that stays is told once
+	again := time.NewTicker(applyAgain)
+	defer again.Stop()
 	for {
+		if !p.rec.Resting() {
+			out := p.finish(ctx, nil)
+			if out.Error != told && ctx.Err() == nil {
+				p.agent.log.Error("config not applied", "result", out.Result, "error", out.Error)
+			}
+			told = out.Error
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-again.C:
 		case k := <-p.asks:
 			out := p.apply(ctx, k)
 			if out.Error != "" && ctx.Err() == nil && !k.o.DryRun {
@@ -248,6 +254,9 @@ func (p *applier) run(ctx context.Context) error {
 		}
 	}
 }
+
+// applyAgain is how often an apply that stands is tried again: when its old plan could not start, say, until the operator has seen to it.
+const applyAgain = 5 * time.Second
 
 // ErrApplying: one apply at a time.
 var ErrApplying = errors.New("another apply is under way; see weir status")

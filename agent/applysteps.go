@@ -21,6 +21,9 @@ import (
 
 // apply carries out one call.
 func (p *applier) apply(ctx context.Context, k *applyAsk) *api.ApplyOutcome {
+	if !p.rec.Resting() {
+		return refusedApply(fmt.Errorf("%w: it is %s", ErrApplying, p.rec.State))
+	}
 	cfg, err := p.readNew(k)
 	if err != nil {
 		return refusedApply(err)
@@ -148,7 +151,7 @@ func (p *applier) finish(ctx context.Context, k *applyAsk) *api.ApplyOutcome {
 			return &api.ApplyOutcome{Result: api.ApplyRefused, Error: "the agent is stopping within the apply; the next start goes on with it"}
 		}
 		if err != nil {
-			return &api.ApplyOutcome{Result: api.ApplyRefused, Error: fmt.Sprintf("the apply stands in %s, and the next start goes on with it: %v", p.rec.State, err)}
+			return &api.ApplyOutcome{Result: api.ApplyRefused, Error: fmt.Sprintf("the apply stands in %s, and is tried again: %v", p.rec.State, err)}
 		}
 	}
 	p.old, p.next = nil, nil

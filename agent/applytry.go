@@ -219,6 +219,14 @@ func (p *applier) awaitRestored(ctx context.Context, k *applyAsk) error {
 			if err != nil {
 				return err
 			}
+			if s := p.agent.named(c.Name); ordered && s != nil {
+				s.mu.Lock()
+				state, err := s.state, s.err
+				s.mu.Unlock()
+				if state == PipelineFailed {
+					return fmt.Errorf("pipeline %s does not start with the savepoint: %w", c.Name, err)
+				}
+			}
 			pending = pending || ordered
 		}
 		if !pending {

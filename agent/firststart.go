@@ -28,5 +28,5 @@ func (a *attempt) startsFromSavepoint(ctx context.Context) error {
 	// What came in before it was taken is not this pipeline's to lose when it is of another journal; when the journal has let go of records, that is a gap.
 	gap := f.Head.Journal != a.agent.registry.Journal || a.agent.acceptGap.given(a.spec.Name.Value)
 	a.log.Info("the pipeline starts from a savepoint", "file", a.spec.StartFile, "of", f.Head.Pipeline, "position", f.Head.Position)
-	return writeRestore(a.dir(), api.RestoreOptions{File: a.spec.StartFile, AcceptGap: gap})
+	return writeRestore(a.dir(), api.RestoreOptions{File: a.spec.StartFile, AcceptGap: gap, Fresh: true})
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -271,5 +272,8 @@ func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Ve
 		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,
 		Ends: a.outbox.Ends(), AcceptGap: o.AcceptGap,
 	})
+	if err == nil && o.Fresh && !way.Restarted && !bytes.Equal(f.Head.UUID, a.id[:]) {
+		way.Restarted, way.Generation, way.Why = true, way.Generation+1, "it is of another pipeline, whose results went elsewhere"
+	}
 	return verdict, way, err
 }

@@ -41,7 +41,9 @@ type RestoreOptions struct {
 	Claim             bool   `json:"claim,omitempty"`
 	AcceptGap         bool   `json:"accept_gap,omitempty"`
 	AllowDroppedState bool   `json:"allow_dropped_state,omitempty"`
-	Cancel            bool   `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
+	// Fresh: the pipeline is new, and its streams have nothing upstream, whatever the savepoint says that upstream holds of another's.
+	Fresh  bool `json:"fresh,omitempty"`
+	Cancel bool `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
 }
 
 // bodyMax bounds what a request may bring.

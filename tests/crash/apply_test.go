@@ -137,7 +137,7 @@ func TestApplyFaults(t *testing.T) {
 					s.messages, s.rate = 30_000, 6_000
 					s.config = strings.NewReplacer("400ms", "2s", "interval: 200ms", "interval: 100ms, retained: 1").Replace(s.config)
 				}
-				s.beforeFinish = func(*stage) { c.under.Wait() } //nolint:errcheck // it may stand for ever
+				s.beforeFinish = func(*stage) { c.under.Wait() } //nolint:errcheck // the oracle tells
 				verdicts, problems := s.run(t)
 				found := len(problems) > 0
 				for _, v := range verdicts {
