@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/snapshot/savepoint"
 )
 
 // startsFromSavepoint orders the restore that `start: savepoint FILE` asks for: once, at the first start that the pipeline ever has. From its first checkpoint on
@@ -29,4 +32,24 @@ func (a *attempt) startsFromSavepoint(ctx context.Context) error {
 	gap := f.Head.Journal != a.agent.registry.Journal || a.agent.acceptGap.given(a.spec.Name.Value)
 	a.log.Info("the pipeline starts from a savepoint", "file", a.spec.StartFile, "of", f.Head.Pipeline, "position", f.Head.Position)
 	return writeRestore(a.dir(), api.RestoreOptions{File: a.spec.StartFile, AcceptGap: gap, Fresh: true})
+}
+
+// fresh tells that a new pipeline takes the state of another: nothing of its streams is upstream.
+func (a *attempt) fresh(h *savepoint.Head, o api.RestoreOptions) bool {
+	return o.Fresh && !bytes.Equal(h.UUID, a.id[:])
+}
+
+// beginStreams has the streams of a fresh pipeline stand where the savepoint's upstream stood, in its generation: the next one, which the restore opens, begins there.
+// From 0 they would tell upstream that all before is lost. A repeat is harmless.
+func (a *attempt) beginStreams(ctx context.Context, h *savepoint.Head) error {
+	var marks []pipeline.SinkMark
+	for _, s := range h.Sinks {
+		marks = append(marks, pipeline.SinkMark{UID: s.UID, Generation: h.Generation, Seq: s.Confirmed})
+	}
+	for _, e := range a.outbox.Ends() {
+		if e.Generation > h.Generation {
+			return nil // all of them stood there before the first went on
+		}
+	}
+	return a.outbox.Cut(ctx, marks, a.agent.incarnation())
 }

@@ -109,6 +109,8 @@ func TestCase20_OldStateOnPurpose(t *testing.T) {
 		}
 	}
 	s.handled()
+	s.checkpoint("r1")
+	s.settled()
 	if out, code := s.run("savepoint", "create", "r1", "--dir", s.dir, "--name", "s"); code != 0 {
 		t.Fatal(out)
 	}
