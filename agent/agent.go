@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,7 +29,6 @@ import (
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/store/outbox"
-	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/httpsink"
 )
 
@@ -45,33 +45,34 @@ type Options struct {
 
 // Agent is one running daemon.
 type Agent struct {
-	config      *config.Config
-	options     Options
-	log         *slog.Logger
-	lock        *Lock
-	registry    *Registry
-	runs        []run // what is run, in the order of supervisors
-	journal     *journal.Journal
-	clock       *Clock
-	transports  *httpsink.Transports
-	slabs       *pipeline.Slabs
-	codec       *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
-	started     time.Time
-	spaceEvery  time.Duration // spaceCheckEvery; a test looks itself, when it is ready
-	sessions    []*session
-	rebirths    *rebirths
-	ways        map[string]*uplink.Link // those of the config, by name
-	supervisors []*supervisor
-	failed      chan error // holds the journal's failure
-	refused     chan error // holds why no pipeline can run
-	allowEmpty  *permit
-	acceptGap   *permit
-	earlyMu     sync.Mutex
-	deadLocks   map[string]*sync.Mutex // by pipeline: who has its dead letters open; earlyMu guards the map
-	diverged    divergences
-	requeueing  sync.Mutex                // one requeue at a time
-	die         func(at string)           // planted by tests: called between the steps of a requeue
-	early       map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint
+	config     *config.Config
+	options    Options
+	log        *slog.Logger
+	lock       *Lock
+	registry   *Registry
+	file       string // of the config that it was started with; what runs may be another (applier)
+	roster     atomic.Pointer[roster]
+	applier    *applier
+	spawn      func(*supervisor) // starts a supervisor; Run sets it
+	connect    func(*session)    // starts a session; Run sets it
+	journal    *journal.Journal
+	clock      *Clock
+	transports *httpsink.Transports
+	slabs      *pipeline.Slabs
+	codec      *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
+	started    time.Time
+	spaceEvery time.Duration // spaceCheckEvery; a test looks itself, when it is ready
+	rebirths   *rebirths
+	failed     chan error // holds the journal's failure
+	refused    chan error // holds why no pipeline can run
+	allowEmpty *permit
+	acceptGap  *permit
+	earlyMu    sync.Mutex
+	deadLocks  map[string]*sync.Mutex // by pipeline: who has its dead letters open; earlyMu guards the map
+	diverged   divergences
+	requeueing sync.Mutex                // one requeue at a time
+	die        func(at string)           // planted by tests: called between the steps of a requeue
+	early      map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint
 }
 
 // New opens state_dir and recovers the journal. Nothing is connected yet. Close frees it when Run is not called.
@@ -79,7 +80,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
+	a := &Agent{config: cfg, file: cfg.File, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
@@ -92,6 +93,9 @@ func (a *Agent) open() (err error) {
 	if a.lock, err = LockStateDir(dir); err != nil {
 		return err
 	}
+	if a.applier, err = a.openApplier(); err != nil { // which config runs
+		return err
+	}
 	if a.registry, err = OpenRegistry(disk.OS, dir); err != nil {
 		return err
 	}
@@ -100,43 +104,39 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.registry.SetGateway(name)
-	var names []string
-	a.runs = a.runsOf(a.config.Pipelines)
-	for _, p := range a.runs {
-		names = append(names, p.Name.Value)
-	}
-	if err := a.registry.Adopt(names); err != nil {
+	r := &roster{config: a.config, ways: a.newWays(a.config.Links)}
+	runs := a.runsOf(a.config, r.ways)
+	if err := a.registry.Adopt(a.applier.names(runs)); err != nil {
 		return err
 	}
-	if err := a.openJournal(filepath.Join(dir, "journal")); err != nil {
+	if err := a.openJournal(filepath.Join(dir, "journal"), max(a.highestCheckpoint(runs), a.applier.highest())); err != nil {
 		return err
 	}
+	a.applier.hold()
 	if err := a.registry.SetJournal(a.journal.Last() == 0); err != nil {
 		return err
 	}
-	for _, b := range a.config.Brokers {
-		if !a.config.Subscribes(b) {
-			continue // a sink publishes to it, by a session of its own
-		}
-		s, err := a.newSession(b)
+	if r.sessions, err = a.newSessions(a.applier.subscribed(a.config)); err != nil {
+		return err
+	}
+	a.roster.Store(r)
+	a.rebirths = newRebirths(a.journal.Last(), a.publish, a.log)
+	a.journal.SetCarry(a.carry)
+	all := *r
+	for _, p := range runs {
+		p.held = a.applier.heldBack(p.Name.Value)
+		s, err := a.supervise(p)
 		if err != nil {
 			return err
 		}
-		a.sessions = append(a.sessions, s)
+		all.supervisors = append(all.supervisors, s)
 	}
-	a.ways = a.newWays(a.config.Links)
-	a.rebirths = newRebirths(a.journal.Last(), a.publish, a.log)
-	a.journal.SetCarry(a.carry)
-	for _, p := range a.runs {
-		if err := a.supervise(p); err != nil {
-			return err
-		}
-	}
+	a.roster.Store(&all)
 	return nil
 }
 
 // openJournal recovers the journal; the clock goes on from its last stamp.
-func (a *Agent) openJournal(dir string) error {
+func (a *Agent) openJournal(dir string, after pipeline.Position) error {
 	c := log.Default()
 	j := a.config.Journal
 	c.MaxBytes, c.ReserveBytes, c.Linger, c.SegmentBytes, c.Compress = j.MaxBytes, j.ReserveBytes, j.Linger, j.SegmentBytes, j.Compress
@@ -144,7 +144,7 @@ func (a *Agent) openJournal(dir string) error {
 		c.MaxUnsynced = int(j.UnsyncedBytes)
 	}
 	clock := &lateClock{}
-	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, After: a.highestCheckpoint(), Logger: a.log})
+	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, After: after, Logger: a.log})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -163,10 +163,11 @@ func (a *Agent) openJournal(dir string) error {
 	return nil
 }
 
-func (a *Agent) supervise(p run) error {
-	id, err := parseUUID(a.registry.Pipelines[p.Name.Value])
+// supervise makes the supervisor of a run; it is not started.
+func (a *Agent) supervise(p run) (*supervisor, error) {
+	id, err := parseUUID(a.registry.UUID(p.Name.Value))
 	if err != nil {
-		return fmt.Errorf("registry: pipeline %s: %w", p.Name.Value, err)
+		return nil, fmt.Errorf("registry: pipeline %s: %w", p.Name.Value, err)
 	}
 	// Until its checkpoint is known the pipeline needs all that the journal has.
 	a.journal.Retain(id.String(), a.journal.First()-1)
@@ -176,12 +177,11 @@ func (a *Agent) supervise(p run) error {
 		if p.refused != nil {
 			return p.refused
 		}
-		at := &attempt{agent: a, spec: p.Pipeline, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
+		at := &attempt{agent: a, spec: p.Pipeline, config: p.config, ways: p.ways, held: p.held, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
 		return at.run(ctx, ready)
 	})
-	s.base, s.poisons.tolerate, s.refused = p.Base(), p.Tolerate, a.pipelineRefused
-	a.supervisors = append(a.supervisors, s)
-	return nil
+	s.spec, s.base, s.poisons.tolerate, s.refused = p, p.Base(), p.Tolerate, a.pipelineRefused
+	return s, nil
 }
 
 // ErrRefused ends Run when no pipeline has a valid checkpoint any more: starting again does not help, the operator has to act (field case 13).
@@ -191,7 +191,7 @@ var ErrRefused = errors.New("no pipeline can run")
 // pipelineRefused ends the agent when it has nothing left to do: others going on is worth more than an exit code.
 func (a *Agent) pipelineRefused() {
 	var all []error
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		s.mu.Lock()
 		state, err := s.state, s.err
 		s.mu.Unlock()
@@ -228,22 +228,23 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return scraped.Run(gctx) })
 	}
 	group.Go(func() error { return a.watchFailures(gctx) })
-	for _, s := range a.supervisors {
-		group.Go(func() error { return s.run(gctx) })
+	a.spawn = func(s *supervisor) {
+		ctx, quit := context.WithCancel(gctx)
+		s.quit = quit
+		group.Go(func() error { defer quit(); return s.run(ctx) })
 	}
-	var sources errgroup.Group
-	broken := make(chan error, len(a.sessions)) // sessions that ended though nobody asked them to
-	for _, s := range a.sessions {
-		sources.Go(func() error {
-			err := s.run(intake)
-			if intake.Err() != nil {
-				return err
-			}
-			err = fmt.Errorf("session of broker %s ended: %w", s.name, err)
-			broken <- err
-			return err
-		})
+	if err := a.applier.begin(ctx); err != nil {
+		return err
 	}
+	for _, s := range a.all() {
+		a.spawn(s)
+	}
+	sources := &intakes{broken: make(chan error, 1)}
+	a.connect = func(s *session) { sources.start(intake, s) }
+	for _, s := range a.sessions() {
+		a.connect(s)
+	}
+	group.Go(func() error { return a.applier.run(gctx) })
 	group.Go(func() error {
 		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline}
 		return t.run(gctx)
@@ -255,12 +256,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			a.log.Info("agent is stopping: sessions, last checkpoints, deliveries")
-		case err := <-broken:
+		case err := <-sources.broken:
 			a.log.Error("agent is stopping", "error", err)
 		case <-gctx.Done():
 		}
 		stopIntake()
-		err := sources.Wait()
+		err := sources.wait()
 		if gctx.Err() == nil {
 			a.finalCheckpoints(ctx)
 			a.deliverRest(ctx)
@@ -290,7 +291,7 @@ func (a *Agent) watchFailures(ctx context.Context) error {
 
 func (a *Agent) finalCheckpoints(ctx context.Context) {
 	var group errgroup.Group
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		if at := s.running(); at != nil {
 			group.Go(func() error { at.finalCheckpoint(ctx); return nil })
 		}
@@ -312,7 +313,7 @@ func (a *Agent) deliverRest(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		pending := uint64(0)
-		for _, s := range a.supervisors {
+		for _, s := range a.all() {
 			if at := s.running(); at != nil {
 				pending += at.deliverable()
 			}
@@ -332,7 +333,7 @@ func (a *Agent) deliverRest(ctx context.Context) {
 // nextDeadline is the earliest timer of the running pipelines.
 func (a *Agent) nextDeadline() int64 {
 	due := int64(pipeline.NoDeadline)
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		if at := s.running(); at != nil {
 			due = min(due, at.engine.NextDeadline())
 		}

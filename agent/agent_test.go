@@ -32,6 +32,7 @@ type bench struct {
 	t        *testing.T
 	dir      string
 	text     string
+	file     string // where the text is written when an agent starts; "": nowhere
 	options  Options
 	receiver *receiver.Receiver
 	url      string            // of the receiver
@@ -89,7 +90,14 @@ func pipelineNamed(name, store string) string {
 
 func (b *bench) parse() *config.Config {
 	b.t.Helper()
-	cfg, err := config.ParseWith("test.yaml", []byte(b.text), os.ReadFile)
+	file := "test.yaml"
+	if b.file != "" {
+		file = b.file
+		if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	cfg, err := config.ParseWith(file, []byte(b.text), os.ReadFile)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -103,7 +111,10 @@ func (b *bench) parse() *config.Config {
 	return cfg
 }
 
-func (b *bench) start() {
+func (b *bench) start() { b.t.Helper(); b.startWith(func(*Agent) {}) }
+
+// startWith starts an agent that change has changed.
+func (b *bench) startWith(change func(*Agent)) {
 	b.t.Helper()
 	a, err := New(b.parse(), b.options)
 	if err != nil {
@@ -112,6 +123,7 @@ func (b *bench) start() {
 	if b.unkept {
 		a.spaceEvery = time.Hour
 	}
+	change(a)
 	ctx, stop := context.WithCancel(context.Background())
 	b.run(a, ctx, stop)
 }
@@ -442,7 +454,7 @@ func TestRule21_LetGoWhileRunning(t *testing.T) {
 	if got := LetGo(true, holders, RetainFailedDefault); len(got) != 1 || got[0] != "slow" {
 		t.Fatalf("a full journal would let go of %v: %+v", got, holders)
 	}
-	if err := b.agent.supervisors[0].ask(t.Context(), command{fail: fmt.Errorf("%w: %w", errFinal, errLetGo)}); err != nil {
+	if err := b.agent.all()[0].ask(t.Context(), command{fail: fmt.Errorf("%w: %w", errFinal, errLetGo)}); err != nil {
 		t.Fatal(err)
 	}
 	b.agent.journal.Release(b.agent.holderName("slow"))

@@ -21,6 +21,7 @@ import (
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
 	"github.com/weirstream/weir/store/pebblekv"
+	"github.com/weirstream/weir/uplink"
 )
 
 // attempt is one run of a pipeline from restore to failure or stop: the parts joined together. Everything is opened
@@ -28,6 +29,9 @@ import (
 type attempt struct {
 	agent       *Agent
 	spec        *config.Pipeline
+	config      *config.Config // that it is of
+	ways        map[string]*uplink.Link
+	held        *probation // nil: its results may leave
 	graph       *plan.Graph
 	id          snapshot.UUID
 	log         *slog.Logger
@@ -70,6 +74,9 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	}
 	group.Go(func() error { return a.engine.Run(gctx) })
 	ready(a)
+	if !a.held.holds() { // it ended while this attempt opened
+		a.outbox.LetGo()
+	}
 	err := group.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -81,6 +88,12 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 func (a *attempt) open(ctx context.Context) error {
 	dir := filepath.Join(a.agent.pipelinesDir(), a.id.String())
 	if err := a.openStorage(ctx, dir); err != nil {
+		return err
+	}
+	if a.held.holds() {
+		a.outbox.HoldBack()
+	}
+	if err := a.startsFromSavepoint(ctx); err != nil {
 		return err
 	}
 	if err := a.restorePending(ctx); err != nil {

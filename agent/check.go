@@ -46,8 +46,8 @@ func Check(ctx context.Context, cfg *config.Config) (*CheckReport, error) {
 		r.damage("journal: %v", err)
 	}
 	r.line("journal: %d records, positions %d to %d", records, a.journal.First(), a.journal.Last())
-	for _, p := range a.runs {
-		if err := a.checkPipeline(ctx, p.Pipeline, r); err != nil {
+	for _, s := range a.all() {
+		if err := a.checkPipeline(ctx, s.spec.Pipeline, r); err != nil {
 			return nil, err
 		}
 	}
@@ -82,7 +82,7 @@ func checkSavepoints(ctx context.Context, dir string, r *CheckReport) error {
 }
 
 func (a *Agent) checkPipeline(ctx context.Context, p *config.Pipeline, r *CheckReport) error {
-	id, err := parseUUID(a.registry.Pipelines[p.Name.Value])
+	id, err := parseUUID(a.registry.UUID(p.Name.Value))
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func TestFailedCheckpointsAreCountedToldAndTriedAgain(t *testing.T) {
 	if err := disk.OS.MkdirAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	store, err := openStore(t.Context(), a.runs[0].Pipeline, id, dir, a.codec, a.log)
+	store, err := openStore(t.Context(), a.all()[0].spec.Pipeline, id, dir, a.codec, a.log)
 	if err != nil {
 		t.Fatal(err)
 	}

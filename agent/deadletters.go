@@ -46,7 +46,7 @@ func (a *Agent) withDead(ctx context.Context, name string, f func(d deadOf) erro
 	if err != nil {
 		return err
 	}
-	id, err := parseUUID(a.registry.Pipelines[s.name])
+	id, err := parseUUID(a.registry.UUID(s.name))
 	if err != nil {
 		return fmt.Errorf("registry: pipeline %s: %w", s.name, err)
 	}
@@ -59,8 +59,7 @@ func (a *Agent) withDead(ctx context.Context, name string, f func(d deadOf) erro
 	}
 	defer lock.Unlock()
 	logger := a.log.With("pipeline", s.name)
-	i := slices.Index(a.supervisors, s)
-	store, err := a.openDead(filepath.Join(a.pipelinesDir(), id.String(), deadDir), a.runs[i].Pipeline, logger)
+	store, err := a.openDead(filepath.Join(a.pipelinesDir(), id.String(), deadDir), s.spec.Pipeline, logger)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (a *Agent) withDead(ctx context.Context, name string, f func(d deadOf) erro
 
 // Pipelines names what has dead letters of its own: pipelines, or their regions.
 func (a *Agent) Pipelines() (names []string) {
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		names = append(names, s.name)
 	}
 	return names
@@ -139,7 +138,7 @@ func chosen(q *api.DeadQuery, e *deadletter.Entry, letter []byte) bool {
 
 // expireDead removes the dead letters of the running pipelines that are too old.
 func (a *Agent) expireDead(ctx context.Context) {
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		if at := s.running(); at != nil {
 			if _, err := at.dead.Expire(ctx); err != nil && ctx.Err() == nil && s.running() == at {
 				at.log.Warn("old dead letters could not be removed", "error", err)

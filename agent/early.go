@@ -15,11 +15,11 @@ import (
 // its newest frame cannot prove itself when it rots, and a position with two meanings would hide the loss from every
 // pipeline that stood behind it. The stores are opened for it before the journal and handed to the first attempts, so
 // that it costs no second recovery. A store that cannot be opened says nothing here; its pipeline reports it.
-func (a *Agent) highestCheckpoint() (high pipeline.Position) {
+func (a *Agent) highestCheckpoint(runs []run) (high pipeline.Position) {
 	ctx := context.Background()
-	for _, p := range a.runs {
+	for _, p := range runs {
 		name := p.Name.Value
-		id, err := parseUUID(a.registry.Pipelines[name])
+		id, err := parseUUID(a.registry.UUID(name))
 		if err != nil {
 			continue
 		}

@@ -5,6 +5,7 @@ package agent
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // plantedDeath: with WEIR_DIE_AT=STEP the agent is killed, as by kill -9, when it comes to this step of a requeue.
@@ -22,3 +23,14 @@ func plantedLate() uint64 {
 	}
 	return 0
 }
+
+// sinkWaitOf: WEIR_SINK_WAIT=DURATION shortens how long an apply waits for the answers of new sinks.
+func sinkWaitOf() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WEIR_SINK_WAIT")); err == nil {
+		return d
+	}
+	return gateWait
+}
+
+// plantedUnheld: WEIR_FAULT=apply-unheld. The journal does not hold what the savepoint of an apply needs: going back finds the records gone.
+func plantedUnheld() bool { return os.Getenv("WEIR_FAULT") == "apply-unheld" }

@@ -45,7 +45,7 @@ func (a *Agent) keepSpace(ctx context.Context) error {
 // nudge has the checkpoints of running pipelines move on when all that a full journal holds is worked in: no record comes any more that
 // would make them.
 func (a *Agent) nudge() {
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		if at := s.running(); at != nil {
 			at.coordinator.Nudge()
 		}
@@ -96,7 +96,7 @@ type stall struct {
 
 func (a *Agent) holders(moved map[string]stall, now time.Time) (list []Holder) {
 	held := a.journal.Stats().Holders
-	for i, s := range a.supervisors {
+	for _, s := range a.all() {
 		pos, held := held[a.holderName(s.name)]
 		if !held {
 			delete(moved, s.name)
@@ -105,7 +105,7 @@ func (a *Agent) holders(moved map[string]stall, now time.Time) (list []Holder) {
 		if m, ok := moved[s.name]; !ok || m.position != pos {
 			moved[s.name] = stall{position: pos, since: now}
 		}
-		spec, at := a.runs[i], s.running()
+		spec, at := s.spec, s.running()
 		if at != nil {
 			pos = at.engine.Handled()
 		}
@@ -133,7 +133,7 @@ func lagShare(bytes int64, first, durable, at pipeline.Position) int64 {
 
 // holderName is the name under which a pipeline's coordinator holds the journal.
 func (a *Agent) holderName(pipeline string) string {
-	id, err := parseUUID(a.registry.Pipelines[pipeline])
+	id, err := parseUUID(a.registry.UUID(pipeline))
 	if err != nil {
 		return pipeline
 	}

@@ -45,9 +45,13 @@ func (a *attempt) noteRun(stopped uint64) error {
 	if r, err := a.readLastRun(); err == nil && r == now { // one that is not readable is replaced
 		return nil
 	}
+	return writeLastRun(a.dir(), now)
+}
+
+func writeLastRun(dir string, now lastRun) error {
 	b, err := json.Marshal(now)
 	if err == nil {
-		err = disk.WriteFileAtomic(disk.OS, filepath.Join(a.dir(), lastRunFile), append(b, '\n'))
+		err = disk.WriteFileAtomic(disk.OS, filepath.Join(dir, lastRunFile), append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("note which plan runs: %w", err)

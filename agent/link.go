@@ -78,7 +78,7 @@ func (a *attempt) addLink(uid string, s *plan.Sink, e uplink.Endpoint) (*outbox.
 	var way *uplink.Link
 	if s != nil {
 		l.way = s.Spec.Link.Value
-		way = a.agent.ways[l.way]
+		way = a.ways[l.way]
 	}
 	l.sender, err = uplink.NewSender(uplink.SenderOptions{
 		Config: c, Stream: l.stream, Generation: a.generation, Incarnation: uplink.Incarnation{Major: inc.Major, Minor: inc.Minor},

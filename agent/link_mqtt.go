@@ -12,7 +12,7 @@ import (
 
 // mqttEndpoint makes an MQTT sink as configured.
 func (a *attempt) mqttEndpoint(t *plan.MQTTTarget) (uplink.Endpoint, error) {
-	b := a.agent.config.Broker(t.Broker.Value)
+	b := a.config.Broker(t.Broker.Value)
 	if b == nil {
 		return nil, fmt.Errorf("broker %s of an mqtt sink is not defined", t.Broker)
 	}

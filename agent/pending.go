@@ -29,7 +29,7 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.Restore
 	if err != nil {
 		return err
 	}
-	id, err := parseUUID(a.registry.Pipelines[s.name])
+	id, err := parseUUID(a.registry.UUID(s.name))
 	if err != nil {
 		return err
 	}
@@ -240,6 +240,11 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	for _, s := range a.graph.Sinks {
 		uids = append(uids, s.UID)
 	}
+	if a.fresh(&f.Head, o) {
+		if err := a.beginStreams(ctx, &f.Head); err != nil {
+			return err
+		}
+	}
 	m, err := savepoints.Restore(ctx, f, savepoints.Into{
 		Store: a.store, Outbox: a.outbox, Pipeline: a.id, Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		PlanHash: a.graph.Hash, Behaviours: behaviours(a.graph), Sinks: append(uids, exec.DeadSink),
@@ -266,10 +271,16 @@ func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Ve
 	if err != nil {
 		return nil, savepoints.Way{}, err
 	}
-	j := a.agent.journal
+	j, ends := a.agent.journal, a.outbox.Ends()
+	if a.fresh(&f.Head, o) {
+		ends = nil // what is there is of an earlier try
+	}
 	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
 		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,
-		Ends: a.outbox.Ends(), AcceptGap: o.AcceptGap,
+		Ends: ends, AcceptGap: o.AcceptGap,
 	})
+	if err == nil && !way.Restarted && a.fresh(&f.Head, o) {
+		way.Restarted, way.Generation, way.Why = true, way.Generation+1, "it is of another pipeline, whose results went elsewhere"
+	}
 	return verdict, way, err
 }

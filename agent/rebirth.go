@@ -169,7 +169,7 @@ func (a *Agent) wished(s *plan.Source, d *plan.TopicDecoder, pos pipeline.Positi
 	if d.RebirthEveryMs == 0 {
 		return
 	}
-	for _, c := range a.config.Sources {
+	for _, c := range a.roster.Load().config.Sources {
 		if c.Name.Value == s.Name {
 			a.rebirths.wish(c.Broker.Value, time.Duration(d.RebirthEveryMs)*time.Millisecond, pos, w)
 			return
@@ -179,7 +179,7 @@ func (a *Agent) wished(s *plan.Source, d *plan.TopicDecoder, pos pipeline.Positi
 
 // publish sends through a broker's session.
 func (a *Agent) publish(broker, topic string, payload []byte) error {
-	for _, s := range a.sessions {
+	for _, s := range a.sessions() {
 		if s.name == broker {
 			return s.mqtt.Publish(topic, payload)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/uplink"
 )
 
 // run is a pipeline as the agent runs it: whole, or one of its regions (restart.failover: region). Each has a supervisor, a place in the
@@ -16,29 +17,37 @@ import (
 type run struct {
 	*config.Pipeline
 	refused error // why it must not run; nil: it may
+	config  *config.Config
+	ways    map[string]*uplink.Link
+	held    *probation // nil: its results may leave
 }
 
 // runsOf decides what the agent runs. A pipeline whose state was made under the other failover setting keeps that division and is refused: its
 // state would not fit the new one, and to begin empty in silence would lose what lies between.
-func (a *Agent) runsOf(pipelines []*config.Pipeline) (runs []run) {
-	for _, p := range pipelines {
+func (a *Agent) runsOf(cfg *config.Config, ways map[string]*uplink.Link) (runs []run) {
+	defer func() {
+		for i := range runs {
+			runs[i].config, runs[i].ways = cfg, ways
+		}
+	}()
+	for _, p := range cfg.Pipelines {
 		whole, regions := []*config.Pipeline{p}, p.Regions()
 		switch {
 		case p.Restart.Failover == config.FailoverRegion && a.hasRun(p.Name.Value):
-			runs = append(runs, run{p, refusedFailover(p, config.FailoverFull)})
+			runs = append(runs, run{Pipeline: p, refused: refusedFailover(p, config.FailoverFull)})
 			continue
 		case p.Restart.Failover != config.FailoverRegion && a.hasRunInRegions(p.Name.Value):
 			divided := *p
 			divided.Restart.Failover = config.FailoverRegion // what Regions makes is kept in the copy
 			for _, r := range divided.Regions() {
-				runs = append(runs, run{r, refusedFailover(p, config.FailoverRegion)})
+				runs = append(runs, run{Pipeline: r, refused: refusedFailover(p, config.FailoverRegion)})
 			}
 			continue
 		case p.Restart.Failover != config.FailoverRegion:
 			regions = whole
 		}
 		for _, r := range regions {
-			runs = append(runs, run{r, nil})
+			runs = append(runs, run{Pipeline: r})
 			a.allowEmpty.extend(p.Name.Value, r.Name.Value)
 			a.acceptGap.extend(p.Name.Value, r.Name.Value)
 		}
@@ -53,7 +62,7 @@ func refusedFailover(p *config.Pipeline, before string) error {
 
 // hasRun tells whether a registered pipeline has a checkpoint somewhere.
 func (a *Agent) hasRun(name string) bool {
-	id, err := parseUUID(a.registry.Pipelines[name])
+	id, err := parseUUID(a.registry.UUID(name))
 	if err != nil {
 		return false
 	}
@@ -72,7 +81,7 @@ func (a *Agent) hasRunInRegions(base string) bool {
 
 // supervisorsOf finds a pipeline by name: a region, or all regions of a pipeline.
 func (a *Agent) supervisorsOf(name string) (list []*supervisor, err error) {
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		if s.name == name || s.base == name {
 			list = append(list, s)
 		}

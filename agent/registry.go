@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/weirstream/weir/store/disk"
 )
@@ -16,6 +17,7 @@ import (
 // Registry maps pipeline names to the UUIDs that name their state: a pipeline that was deleted and made anew under the same
 // name gets a new UUID and never inherits state. File state_dir/pipelines.json, replaced atomically.
 type Registry struct {
+	mu      sync.Mutex // guards Pipelines and Retired: the applier changes them while others look
 	fs      disk.FS
 	renamed bool // the gateway's name is not written yet
 	file    string
@@ -53,6 +55,13 @@ func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 	return r, nil
 }
 
+// UUID gives the identity of a pipeline's state, "" when the name is not known.
+func (r *Registry) UUID(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Pipelines[name]
+}
+
 // SetGateway takes the gateway's name; Adopt writes it.
 func (r *Registry) SetGateway(name string) {
 	r.renamed = r.renamed || r.Gateway != name
@@ -70,6 +79,8 @@ func (r *Registry) SetJournal(fresh bool) error {
 
 // Adopt gives each name of the config its UUID, retires names that are gone, and writes the file when something changed. Durable on return.
 func (r *Registry) Adopt(names []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	changed := r.renamed
 	wanted := map[string]bool{}
 	for _, n := range names {

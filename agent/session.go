@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/mqtt"
@@ -13,16 +14,19 @@ import (
 type session struct {
 	name, url string
 	mqtt      *mqtt.Session
+	settings  string        // all that it is made of: equal ones need no other session
+	quit      func()        // ends it as a stop does; set when it is started
+	ended     chan struct{} // closed when it has
 }
 
 // newSession makes the session of a broker with all sources that read from it. Its dedup table is rebuilt from the journal.
-func (a *Agent) newSession(b *config.Broker) (*session, error) {
+func (a *Agent) newSession(cfg *config.Config, b *config.Broker) (*session, error) {
 	c := brokerSettings(b)
 	if c.ClientID == "" {
 		c.ClientID = "weir-" + a.gateway()
 	}
-	c.AllowPlaintext = a.config.Security.AllowPlaintext
-	for _, s := range a.config.Sources {
+	c.AllowPlaintext = cfg.Security.AllowPlaintext
+	for _, s := range cfg.Sources {
 		if s.Broker.Value != b.Name.Value {
 			continue
 		}
@@ -40,7 +44,7 @@ func (a *Agent) newSession(b *config.Broker) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{name: c.Name, url: c.URL, mqtt: m}, nil
+	return &session{name: c.Name, url: c.URL, mqtt: m, settings: apply.SessionSettings(cfg, b)}, nil
 }
 
 // run keeps the session until ctx ends: then what was received is made durable, acknowledged, and the broker is told.
@@ -48,7 +52,7 @@ func (s *session) run(ctx context.Context) error { return s.mqtt.Run(ctx) }
 
 // carry re-adds what the dedup tables still need of records below a position.
 func (a *Agent) carry(before pipeline.Position, add func(*pipeline.Entry) error) error {
-	for _, s := range a.sessions {
+	for _, s := range a.sessions() {
 		if err := s.mqtt.Carry(before, add); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 )
@@ -19,12 +20,13 @@ func (a *Agent) Status() api.Status {
 		Clock:   api.ClockStatus{ElapsedSeconds: float64(stamp.Elapsed) / 1e9, WallMs: stamp.Wall, Trusted: stamp.Trusted},
 		Journal: a.journalStatus(),
 	}
-	for _, b := range a.sessions {
+	for _, b := range a.sessions() {
 		s.Sessions = append(s.Sessions, b.status(a.rebirths.sentTo(b.name)))
 	}
-	for _, sup := range a.supervisors {
+	for _, sup := range a.all() {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
 	}
+	s.Apply = a.applier.status()
 	s.Problems = problems(&s)
 	return s
 }
@@ -46,7 +48,7 @@ func (a *Agent) journalStatus() api.JournalStatus {
 
 func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 	s.mu.Lock()
-	p := api.PipelineStatus{Name: s.name, UUID: a.registry.Pipelines[s.name], State: string(s.state), Restarts: s.restarts}
+	p := api.PipelineStatus{Name: s.name, UUID: a.registry.UUID(s.name), State: string(s.state), Restarts: s.restarts}
 	if s.err != nil {
 		p.Error = s.err.Error()
 	}
@@ -65,10 +67,8 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 }
 
 func (a *Agent) lagLimit(name string) int64 {
-	for _, p := range a.runs {
-		if p.Name.Value == name {
-			return p.LagBytes
-		}
+	if s := a.named(name); s != nil {
+		return s.spec.LagBytes
 	}
 	return 0
 }
@@ -126,6 +126,9 @@ func problems(s *api.Status) (list []string) {
 	if s.Journal.Full {
 		list = append(list, "the journal is full: brokers get no acknowledgements; see which pipeline lags, raise journal.max_bytes or free the disk")
 	}
+	if p := s.Apply; p != nil && p.State == string(apply.RolledBack) {
+		list = append(list, "the last changed config was gone back from: "+p.Reason)
+	}
 	for _, b := range s.Sessions {
 		if b.Error != "" {
 			list = append(list, fmt.Sprintf("broker %s: %s", b.Name, b.Error))
@@ -173,7 +176,7 @@ func problems(s *api.Status) (list []string) {
 
 // Ready: the journal is open and every pipeline runs, or has failed for good (then the agent is as ready as it gets).
 func (a *Agent) Ready() error {
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		s.mu.Lock()
 		state := s.state
 		s.mu.Unlock()
@@ -196,7 +199,7 @@ func (a *Agent) Health() error {
 	if st := a.journalStatus(); st.Failed != "" {
 		return fmt.Errorf("journal failed: %s", st.Failed)
 	}
-	for _, s := range a.supervisors {
+	for _, s := range a.all() {
 		at := s.running()
 		if at == nil {
 			continue

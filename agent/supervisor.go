@@ -39,11 +39,15 @@ type supervisor struct {
 
 	poisons poisons // records that its steps fail at; set before run starts, then run's goroutine owns it
 
+	spec run    // what it runs; set before run starts
+	quit func() // ends run; set before run starts
+
 	refused func() // called behind a failure that only the operator can mend; set before run starts
 
 	mu       sync.Mutex
 	state    PipelineState
 	err      error
+	failure  error // the last one; it stays when the pipeline runs again
 	restarts uint64
 	current  *attempt
 
@@ -63,7 +67,7 @@ type command struct {
 func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, attempt func(context.Context, func(*attempt)) error) *supervisor {
 	return &supervisor{
 		name: name, base: name, strategy: strategy, attempt: attempt, log: log.With("pipeline", name), since: time.Now(),
-		state: PipelineStarting, commands: make(chan command), ended: make(chan struct{}), refused: func() {},
+		state: PipelineStarting, commands: make(chan command), ended: make(chan struct{}), refused: func() {}, quit: func() {},
 	}
 }
 
@@ -193,6 +197,7 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 	s.set(PipelineRestarting, err)
 	s.mu.Lock()
 	s.restarts++
+	s.failure = err
 	s.mu.Unlock()
 	s.log.Error("pipeline failed; it restarts from its newest checkpoint", "error", err, "wait", wait)
 	timer := time.NewTimer(wait)

@@ -18,6 +18,7 @@ type Metrics struct {
 	Splits        atomic.Uint64
 	Opened        atomic.Uint64
 	Fenced        atomic.Bool
+	Prepared      atomic.Bool // Open has succeeded, and the queue stands where upstream ends
 	// LastConfirm is Unix nanoseconds of the last confirmation; for display only.
 	LastConfirm atomic.Int64
 

@@ -14,7 +14,10 @@ func (s *Sender) open(ctx context.Context) error {
 		prog, err := s.tryOpen(ctx)
 		switch {
 		case err == nil:
-			return s.seek(ctx, prog)
+			if err = s.seek(ctx, prog); err == nil {
+				s.metrics.Prepared.Store(true)
+			}
+			return err
 		case errors.Is(err, ErrFenced):
 			return err
 		case ctx.Err() != nil:

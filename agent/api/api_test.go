@@ -76,6 +76,25 @@ func (f *fake) RestoreSavepoint(_ context.Context, p string, o RestoreOptions) e
 	return f.note("", p)
 }
 
+func (f *fake) Apply(_ context.Context, o ApplyOptions, told func(ApplyEvent) error) *ApplyOutcome {
+	if told(ApplyEvent{Pipeline: "p", Change: "changed"}) != nil || told(ApplyEvent{Doing: "working on " + o.File}) != nil {
+		return nil
+	}
+	return &ApplyOutcome{Result: ApplyGoneBack, Error: string(o.Text)}
+}
+
+func TestApplyTellsAsItGoes(t *testing.T) {
+	c, _ := serve(t, &fake{})
+	var told []string
+	out, err := c.Apply(t.Context(), ApplyOptions{File: "/f", Text: []byte("because")}, func(e ApplyEvent) error {
+		told = append(told, e.Pipeline+e.Change+e.Doing)
+		return nil
+	})
+	if err != nil || out.Result != ApplyGoneBack || out.Error != "because" || strings.Join(told, ",") != "pchanged,working on /f" {
+		t.Errorf("%v %+v %v", told, out, err)
+	}
+}
+
 func (f *fake) TapPipeline(_ context.Context, p string, o TapOptions, line func([]byte, bool) error) error {
 	if err := f.note(fmt.Sprint("tap ", o.Steps, o.Sources, o.Count), p); err != nil {
 		return err

@@ -41,14 +41,20 @@ type RestoreOptions struct {
 	Claim             bool   `json:"claim,omitempty"`
 	AcceptGap         bool   `json:"accept_gap,omitempty"`
 	AllowDroppedState bool   `json:"allow_dropped_state,omitempty"`
-	Cancel            bool   `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
+	// Fresh: the pipeline is new, and its streams have nothing upstream, whatever the savepoint says that upstream holds of another's.
+	Fresh  bool `json:"fresh,omitempty"`
+	Cancel bool `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
 }
 
 // bodyMax bounds what a request may bring.
 const bodyMax = 64 << 10
 
 func body[T any](w http.ResponseWriter, r *http.Request) (v T, ok bool) {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyMax))
+	return bodyUpTo[T](w, r, bodyMax)
+}
+
+func bodyUpTo[T any](w http.ResponseWriter, r *http.Request, most int64) (v T, ok bool) {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
 		w.WriteHeader(http.StatusBadRequest)

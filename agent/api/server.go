@@ -27,6 +27,8 @@ type Agent interface {
 	CreateSavepoint(ctx context.Context, pipeline string, o SavepointOptions) ([]SavepointInfo, error)
 	StopWithSavepoint(ctx context.Context, pipeline string, o SavepointOptions) ([]SavepointInfo, error)
 	RestoreSavepoint(ctx context.Context, pipeline string, o RestoreOptions) error
+	// Apply gives nil when the caller went away: the apply goes on.
+	Apply(ctx context.Context, o ApplyOptions, told func(ApplyEvent) error) *ApplyOutcome
 	DeadLetters(pipeline string, q DeadQuery, f func(DeadLetter) error) error
 	Requeue(ctx context.Context, pipeline string, q RequeueQuery) (RequeueAnswer, error)
 	TapPipeline(ctx context.Context, pipeline string, o TapOptions, line func(b []byte, more bool) error) error
@@ -125,6 +127,7 @@ func (s *Server) routes() http.Handler {
 		})
 	}
 	s.savepointRoutes(m)
+	s.applyRoutes(m)
 	m.HandleFunc("GET /v1/pipelines/{name}/deadletters", s.deadLetters)
 	m.HandleFunc("POST /v1/pipelines/{name}/deadletters/requeue", s.requeue)
 	m.HandleFunc("GET /v1/pipelines/{name}/tap", s.tap)

@@ -15,6 +15,7 @@ type Status struct {
 	Journal   JournalStatus    `json:"journal"`
 	Sessions  []SessionStatus  `json:"sessions"`
 	Pipelines []PipelineStatus `json:"pipelines"`
+	Apply     *ApplyStatus     `json:"apply,omitempty"` // the last one, or that under way
 	// Problems are what an operator should look at now, one sentence each.
 	Problems []string `json:"problems,omitempty"`
 }

@@ -19,6 +19,7 @@ import (
 // Config is a checked config file. Every optional setting that the file leaves out has its documented default.
 type Config struct {
 	File      string
+	Text      []byte    // of the file
 	Gateway   plan.Text // "": derived from the machine id (GatewayFromMachineID)
 	StateDir  plan.Text // absolute
 	Brokers   []*Broker
@@ -30,6 +31,7 @@ type Config struct {
 	Log       Log
 	Metrics   Metrics
 	Security  Security
+	Apply     Apply
 	// Warnings are what works, but not as the operator may think.
 	Warnings plan.Problems
 }
@@ -67,7 +69,8 @@ type Source struct {
 type Pipeline struct {
 	plan.Spec
 	Pos        plan.Pos
-	Start      string // latest, earliest
+	Start      string // latest, earliest, savepoint
+	StartFile  string // of the savepoint
 	Checkpoint Checkpoint
 	State      State
 	Restart    Restart
@@ -81,12 +84,15 @@ type Pipeline struct {
 	Whole *Pipeline
 
 	regions []*Pipeline // see Regions
+	start   start
 }
 
 // Values of Pipeline.Start.
 const (
 	StartLatest   = "latest"
 	StartEarliest = "earliest"
+	// StartSavepoint: from StartFile, at the first start alone.
+	StartSavepoint = "savepoint"
 )
 
 // Load reads and checks a config file. The error is a plan.Problems with everything that is wrong in the file, or what
@@ -106,6 +112,9 @@ func Load(file string) (*Config, error) {
 	return ParseWith(file, data, readFile)
 }
 
+// LoadText is Load for a file whose text is known.
+func LoadText(file string, text []byte) (*Config, error) { return ParseWith(file, text, readFile) }
+
 // Parse reads and checks the text of a config file that names no files; file is its name in messages. The error is a plan.Problems.
 func Parse(file string, data []byte) (*Config, error) { return ParseWith(file, data, noFiles) }
 
@@ -121,7 +130,7 @@ func ParseWith(file string, data []byte, files Files) (*Config, error) {
 	}
 	c := &Config{}
 	top.read(&reader{problems: &problems}, root, c)
-	c.File = file
+	c.File, c.Text = file, data
 	c.complete()
 	c.readLookups(files, &problems)
 	problems = append(problems, c.Validate()...)
@@ -194,6 +203,7 @@ var top = &object[Config]{
 		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),
 		set("log", logObject, func(c *Config) *Log { return &c.Log }, "The agent's own log, on stderr."),
 		set("metrics", metricsObject, func(c *Config) *Metrics { return &c.Metrics }, "Prometheus metrics."),
+		applySetting,
 		set("security", securityObject, func(c *Config) *Security { return &c.Security }, "What the operator allows beyond the safe choice."),
 	},
 }

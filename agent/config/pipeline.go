@@ -135,8 +135,8 @@ func checkRestart(r *reader, n *node, v *Restart) {
 }
 
 var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeline, at plan.Pos) { p.Pos = at }, rewrite: unflink, check: checkStores, list: []*setting{
-	set("start", choiceKind{words: []string{StartLatest, StartEarliest}}, func(p *Pipeline) *string { return &p.Start },
-		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, or at the oldest.", byDefault("latest")),
+	set("start", startKind{}, func(p *Pipeline) *start { return &p.start },
+		"Where a pipeline without a checkpoint begins: behind the newest record of the journal, at the oldest, or with the state of a savepoint FILE (Flink's -s). Read at the very first start, and never again.", byDefault("latest")),
 	set("parallelism", parallelismKind{}, func(p *Pipeline) *int { return &p.Parallelism },
 		"In how many instances keyed steps run, by key group. auto: one per core. The results do not depend on it, and it may change at any restart.",
 		byDefault("1"), flink("parallelism.default")),
@@ -158,6 +158,7 @@ var pipelineObject = &object[Pipeline]{what: "a pipeline", place: func(p *Pipeli
 
 // complete hands the plan what it needs of the pipeline's other settings.
 func (p *Pipeline) complete(c *Config) {
+	p.Start, p.StartFile = p.start.at, p.start.file
 	p.Spec.State = plan.StateSpec{TTLNs: int64(p.State.TTL), MaxKeys: p.State.MaxKeys}
 	p.AtLeastOnce = p.Checkpoint.Mode == "at-least-once"
 	p.CommitIntervalMs = p.Checkpoint.Interval.Milliseconds()

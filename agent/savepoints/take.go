@@ -60,6 +60,19 @@ func Take(ctx context.Context, fsys disk.FS, path string, r Running, told func(n
 
 // headOf describes a checkpoint. Numbers of results are those of the wire: for a stream whose results may repeat they go on from there.
 func headOf(h savepoint.Head, m *snapshot.Manifest, g *plan.Graph, pin *outbox.Pin) (savepoint.Head, error) {
+	h = stateOf(h, m, g)
+	for _, mark := range m.Sinks {
+		s, err := sinkOf(mark, pin)
+		if err != nil {
+			return h, err
+		}
+		h.Sinks = append(h.Sinks, s)
+	}
+	return h, nil
+}
+
+// stateOf is headOf without the sinks.
+func stateOf(h savepoint.Head, m *snapshot.Manifest, g *plan.Graph) savepoint.Head {
 	h.UUID, h.Checkpoint, h.Position, h.Generation = m.Pipeline[:], m.ID, uint64(m.Position), m.Generation
 	h.Major, h.Minor = uint64(m.Incarnation.Major), uint64(m.Incarnation.Minor)
 	h.CreatedMs, h.Trusted = m.WallMs, m.Trusted
@@ -70,14 +83,7 @@ func headOf(h savepoint.Head, m *snapshot.Manifest, g *plan.Graph, pin *outbox.P
 	for _, t := range m.Tables {
 		h.Tables = append(h.Tables, savepoint.TableOf(t.UID, t.Spec))
 	}
-	for _, mark := range m.Sinks {
-		s, err := sinkOf(mark, pin)
-		if err != nil {
-			return h, err
-		}
-		h.Sinks = append(h.Sinks, s)
-	}
-	return h, nil
+	return h
 }
 
 func sinkOf(m pipeline.SinkMark, pin *outbox.Pin) (savepoint.Sink, error) {

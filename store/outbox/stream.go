@@ -97,6 +97,9 @@ func (s *Stream) Stats() StreamStats {
 
 // visible is the last sequence that the sender may have.
 func (s *Stream) visible() uint64 {
+	if s.o.held.Load() {
+		return s.confirmed
+	}
 	if s.opt.Mode == CheckpointCommit {
 		return min(s.released, s.last())
 	}

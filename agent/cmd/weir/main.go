@@ -2,7 +2,7 @@
 //
 // Exit codes: 0 done; 1 it failed; 2 wrong usage or wrong config, nothing was touched; 3 no agent is running; 4 state_dir is in
 // use by another weir process; 5 no pipeline has a valid checkpoint (weir run); 6 a plan differs from a savepoint's and loses nothing, 7 it would lose
-// state (weir plan).
+// state (weir plan, weir apply); 8 a changed config failed within its probation and was gone back from (weir apply).
 package main
 
 import (
@@ -27,6 +27,7 @@ const (
 	exitNotRunning = 3
 	exitLocked     = 4
 	exitRefused    = 5
+	exitGoneBack   = 8
 )
 
 // usageError marks errors of the caller: nothing was touched.
@@ -56,6 +57,8 @@ func exitCode(err error) int {
 		return exitLocked
 	case errors.Is(err, agent.ErrRefused):
 		return exitRefused
+	case errors.Is(err, errGoneBack):
+		return exitGoneBack
 	case errors.Is(err, errPlanChanges):
 		return exitChanges
 	case errors.Is(err, savepoints.ErrDropsState):
@@ -89,7 +92,7 @@ Start with "weir check -c weir.yaml", then "weir run -c weir.yaml"; "weir status
 	f.StringVarP(&o.output, "output", "o", "", "output format: text, json (replay: jsonl, csv)")
 	f.StringVar(&o.socket, "socket", "", "the agent's socket (default: that of the config)")
 	c.AddCommand(
-		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o), stateCommand(o), planCommand(o),
+		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o), stateCommand(o), planCommand(o), applyCommand(o),
 		deadletterCommand(o), tapCommand(o), journalCommand(o), fsckCommand(o), schemaCommand(), versionCommand(o),
 	)
 	return c

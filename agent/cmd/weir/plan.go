@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirstream/weir/agent"
+	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/pipeline/plan"
@@ -25,11 +27,14 @@ var errPlanChanges = errors.New("the plan differs; nothing is lost")
 
 func planCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "plan NEW.yaml SAVEPOINT", Short: "Tell what a changed config would take over of a savepoint, step by step; nothing is touched",
+		Use: "plan NEW.yaml [SAVEPOINT]", Short: "Tell what a changed config would take over of a savepoint, or of the running pipelines; nothing is touched",
 		Long: `Prints for each step that has state whether it keeps it, takes it over under a new uid (was:), starts empty, drops it, or cannot read it, and why.
-Exit code 0: the plan is the one that made the savepoint; 6: it differs and no state is lost; 7: it would lose state.`,
-		Args: usageArgs(cobra.ExactArgs(2)),
+Without a SAVEPOINT the running agent is asked, as weir apply --dry-run does. Exit code 0: the plan is the one that made the savepoint; 6: it differs and no state is lost; 7: it would lose state.`,
+		Args: usageArgs(cobra.RangeArgs(1, 2)),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return o.apply(c, args[0], api.ApplyOptions{DryRun: true})
+			}
 			cfg, err := config.Load(args[0])
 			if err != nil {
 				return usageError{err}
@@ -78,9 +83,13 @@ func (o *options) printVerdict(c *cobra.Command, v *savepoints.Verdict) error {
 		return json.NewEncoder(c.OutOrStdout()).Encode(v)
 	}
 	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 8, 2, ' ', 0)
+	printLines(t, v.Lines)
+	return t.Flush()
+}
+
+func printLines(t io.Writer, lines []savepoints.Line) {
 	fmt.Fprintln(t, "STEP\tSTATE\tENTRIES\tWHY")
-	for _, l := range v.Lines {
+	for _, l := range lines {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", l.UID, l.Fate, l.Entries, l.Reason)
 	}
-	return t.Flush()
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -49,13 +53,36 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			if err != nil {
 				return err
 			}
-			return a.Run(c.Context())
+			return runReloading(c.Context(), a)
 		},
 	}
 	c.Flags().StringSliceVar(&allowEmpty, "allow-empty", nil, "pipelines that may start empty when none of their checkpoints is valid")
 	c.Flags().StringSliceVar(&acceptGap, "accept-gap", nil, "pipelines that may go on behind records that a full journal let go")
 	c.Flags().BoolVar(&trustClock, "trust-clock", false, "take the wall clock for right (where nothing tells that it is synchronised)")
 	return c
+}
+
+// runReloading runs the agent; SIGHUP has it apply its config file again.
+func runReloading(ctx context.Context, a *agent.Agent) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	reloading, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-hup:
+				a.Reload(reloading)
+			case <-reloading.Done():
+				return
+			}
+		}
+	})
+	err := a.Run(ctx)
+	stop()
+	group.Wait()
+	return err
 }
 
 // named checks that a flag's values are pipelines of the config.

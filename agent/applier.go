@@ -1,0 +1,305 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/apply"
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/disk"
+)
+
+// applier brings changed configs into force, one at a time (agent/apply/DESIGN.md has the states). Its goroutine (run) owns everything but what mu
+// guards; before Run open does.
+type applier struct {
+	agent *Agent
+	store apply.Store
+	asks  chan *applyAsk
+	ended chan struct{} // closed when run has returned
+
+	old, next *config.Config  // of the apply under way; at rest next is nil
+	held      *probation      // of the new plans that are on trial
+	sinkWait  time.Duration   // how long a probation that is over waits for the answers of new sinks
+	stopped   map[string]bool // by the apply, while it saves
+
+	mu  sync.Mutex
+	rec apply.Record
+}
+
+// probation holds the results of the pipelines that an apply is trying out. nil holds nothing.
+type probation struct{ over atomic.Bool }
+
+func (p *probation) holds() bool { return p != nil && !p.over.Load() }
+
+// applyAsk is one call of Apply.
+type applyAsk struct {
+	ctx    context.Context // of the caller: only a try-out ends with it
+	o      api.ApplyOptions
+	events chan api.ApplyEvent
+	done   chan *api.ApplyOutcome
+}
+
+// tell gives the caller news, if it listens still.
+func (k *applyAsk) tell(e api.ApplyEvent) {
+	if k == nil {
+		return
+	}
+	select {
+	case k.events <- e:
+	default: // it went away, or reads slowly: the outcome comes all the same
+	}
+}
+
+// openApplier reads the record and decides which config runs: the file's, or the one that is in force. It writes nothing: a tool that opens state_dir is no start.
+func (a *Agent) openApplier() (*applier, error) {
+	p := &applier{agent: a, store: apply.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "apply")}, sinkWait: sinkWaitOf(), asks: make(chan *applyAsk), ended: make(chan struct{})}
+	rec, err := p.store.Load()
+	if err != nil {
+		return nil, fmt.Errorf("%w; which plans made the results that wait here cannot be told: restore the file from a backup, or remove it to start with the config file", err)
+	}
+	if rec, err = apply.Next(rec, apply.Event{Kind: apply.Started}); err != nil {
+		return nil, err
+	}
+	file := a.config.Digest()
+	runs, why := apply.Choose(&rec, file)
+	switch runs {
+	case apply.RunAdopt:
+		if rec, err = apply.Next(rec, apply.Event{Kind: apply.Adopted, Record: apply.Record{New: file}}); err != nil {
+			return nil, err
+		}
+	case apply.RunKept:
+		kept, err := p.store.Config(rec.InForce(), !rec.Resting(), os.ReadFile)
+		if err != nil {
+			return nil, err
+		}
+		if file != rec.InForce() {
+			a.log.Warn("the config file is not what runs", "file", a.config.File, "why", why)
+		}
+		a.config = kept
+	}
+	p.rec = rec
+	if rec.Resting() {
+		return p, nil
+	}
+	if p.old, err = p.store.Config(rec.Old, true, os.ReadFile); err == nil {
+		p.next, err = p.store.Config(rec.New, true, os.ReadFile)
+	}
+	if rec.State == apply.Probation {
+		p.held = &probation{}
+	}
+	return p, err
+}
+
+// record is for others than run's goroutine.
+func (p *applier) record() apply.Record {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rec
+}
+
+// note takes an event: the record is durable before it returns.
+func (p *applier) note(e apply.Event) error {
+	next, err := apply.Next(p.rec, e)
+	if err != nil {
+		return err
+	}
+	p.agent.die("apply-before-" + string(e.Kind))
+	if err := p.store.Save(&next); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.rec = next
+	p.mu.Unlock()
+	p.agent.die("apply-after-" + string(e.Kind))
+	return nil
+}
+
+// status is for others than run's goroutine; nil when nothing was ever applied.
+func (p *applier) status() *api.ApplyStatus {
+	rec := p.record()
+	if rec.State == apply.None {
+		return nil
+	}
+	s := &api.ApplyStatus{Number: rec.Number, State: string(rec.State), Reason: rec.Why}
+	for _, c := range rec.Changes {
+		s.Changes = append(s.Changes, fmt.Sprintf("%s %s", c.Name, c.Kind))
+	}
+	return s
+}
+
+// names are those whose state stays: of what runs, and of what an apply on probation would remove.
+func (p *applier) names(runs []run) (names []string) {
+	for _, r := range runs {
+		names = append(names, r.Name.Value)
+	}
+	if p.rec.State == apply.Probation {
+		for _, c := range p.rec.Changes {
+			if c.Kind == apply.Removed {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	return names
+}
+
+// highest is the highest position of a savepoint that an apply may go back to.
+func (p *applier) highest() (high pipeline.Position) {
+	if !p.rec.Resting() {
+		for _, c := range p.rec.Changes {
+			high = max(high, pipeline.Position(c.Position))
+		}
+	}
+	return high
+}
+
+// heldBack is what holds the results of a run, nil when they may leave.
+func (p *applier) heldBack(name string) *probation {
+	for _, c := range p.rec.Changes {
+		if c.Name == name {
+			return p.held
+		}
+	}
+	return nil
+}
+
+// hold keeps the journal from letting go of what the savepoints of the apply under way need (RULES 22). A repeat is harmless.
+func (p *applier) hold() {
+	if p.rec.Resting() {
+		return
+	}
+	for _, c := range p.rec.Changes {
+		switch j := p.agent.journal; {
+		case plantedUnheld():
+		case c.Savepoint != "":
+			j.Retain(holdPrefix+c.UUID, pipeline.Position(c.Position))
+		case c.Kind == apply.Removed: // it may come back, from a checkpoint of its own
+			j.Retain(holdPrefix+c.UUID, j.First()-1)
+		}
+	}
+}
+
+const holdPrefix = "apply/"
+
+// release ends hold.
+func (p *applier) release() {
+	for _, c := range p.rec.Changes {
+		p.agent.journal.Release(holdPrefix + c.UUID)
+	}
+}
+
+// begin makes durable what the start decided, before anything runs, and finishes what needs that nothing runs.
+func (p *applier) begin(ctx context.Context) error {
+	a, rec := p.agent, p.rec
+	if rec.State == apply.None {
+		return nil
+	}
+	before, err := p.store.Load()
+	if err != nil {
+		return err
+	}
+	if rec.InForce() == a.config.Digest() {
+		if err := p.store.Keep(a.config); err != nil { // adopted, maybe
+			return err
+		}
+	}
+	if before.State == apply.Saving {
+		if err := p.withdraw(before.Changes); err != nil {
+			return err
+		}
+	}
+	if !reflect.DeepEqual(before, rec) {
+		if err := p.store.Save(&rec); err != nil {
+			return err
+		}
+	}
+	if rec.State == apply.Returning {
+		return p.drop(ctx)
+	}
+	return nil
+}
+
+// run finishes an apply that was under way, then carries out those that are asked for, until ctx ends.
+func (p *applier) run(ctx context.Context) error {
+	defer close(p.ended)
+	told := "" // the last error: one that stays is told once
+	again := time.NewTicker(applyAgain)
+	defer again.Stop()
+	for {
+		if !p.rec.Resting() {
+			out := p.finish(ctx, nil)
+			if out.Error != told && ctx.Err() == nil {
+				p.agent.log.Error("config not applied", "result", out.Result, "error", out.Error)
+			}
+			told = out.Error
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again.C:
+		case k := <-p.asks:
+			out := p.apply(ctx, k)
+			if out.Error != "" && ctx.Err() == nil && !k.o.DryRun {
+				p.agent.log.Error("config not applied", "result", out.Result, "error", out.Error)
+			}
+			k.done <- out
+		}
+	}
+}
+
+// applyAgain is how often an apply that stands is tried again: when its old plan could not start, say, until the operator has seen to it.
+const applyAgain = 5 * time.Second
+
+// ErrApplying: one apply at a time.
+var ErrApplying = errors.New("another apply is under way; see weir status")
+
+// applyEvents is how much news waits for a caller: more than an apply of many pipelines has.
+const applyEvents = 1024
+
+// Apply brings a changed config into force, and calls told with what it does. It goes on when the caller leaves: an apply is not cut short.
+func (a *Agent) Apply(ctx context.Context, o api.ApplyOptions, told func(api.ApplyEvent) error) *api.ApplyOutcome {
+	k := &applyAsk{ctx: ctx, o: o, events: make(chan api.ApplyEvent, applyEvents), done: make(chan *api.ApplyOutcome, 1)}
+	if rec := a.applier.record(); !rec.Resting() {
+		return refusedApply(fmt.Errorf("%w: it is %s", ErrApplying, rec.State))
+	}
+	select {
+	case a.applier.asks <- k:
+	case <-a.applier.ended:
+		return refusedApply(errStopping)
+	case <-ctx.Done():
+		return nil
+	}
+	for {
+		select {
+		case e := <-k.events:
+			if told(e) != nil {
+				return nil
+			}
+		case out := <-k.done:
+			for len(k.events) > 0 {
+				if told(<-k.events) != nil {
+					return nil
+				}
+			}
+			return out
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Reload applies the config file that the agent was started with, as SIGHUP asks. What comes of it is in the log and the status.
+func (a *Agent) Reload(ctx context.Context) {
+	out := a.Apply(ctx, api.ApplyOptions{File: a.file}, func(api.ApplyEvent) error { return nil })
+	if out != nil {
+		a.log.Info("config file read again", "file", a.file, "result", out.Result, "error", out.Error)
+	}
+}

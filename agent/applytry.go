@@ -1,0 +1,246 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/apply"
+	"github.com/weirstream/weir/agent/config"
+)
+
+const (
+	// applyPoll is how often the pipelines on probation are looked at.
+	applyPoll = 20 * time.Millisecond
+	// gateWait is how long a probation that is over waits for what must have come in it: a first checkpoint, the answers of new sinks.
+	gateWait = time.Minute
+)
+
+// try starts the new plans, watches them, and ends the probation.
+func (p *applier) try(ctx context.Context, k *applyAsk) error {
+	if p.held == nil { // this process recorded the switch; else the agent started with them
+		p.held = &probation{}
+		if err := p.switchOver(ctx, k); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return p.note(apply.Event{Kind: apply.Failed, Why: err.Error()})
+		}
+	}
+	why := p.watch(ctx, k)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if why != "" {
+		return p.note(apply.Event{Kind: apply.Failed, Why: why})
+	}
+	if err := p.note(apply.Event{Kind: apply.Passed}); err != nil {
+		return err
+	}
+	return p.commit(ctx)
+}
+
+// switchOver puts the new plans in the place of the old ones.
+func (p *applier) switchOver(ctx context.Context, k *applyAsk) error {
+	k.tell(api.ApplyEvent{Doing: "starting the new plans; their results are held back"})
+	for _, c := range p.rec.Changes {
+		if s := p.agent.named(c.Name); s != nil {
+			p.agent.dismiss(s)
+		}
+	}
+	if err := p.resession(ctx, p.union()); err != nil {
+		return err
+	}
+	return p.reassign(ctx, p.next, p.held)
+}
+
+// watch looks at the pipelines on probation until it is over: "" when all gates are passed, else why not.
+func (p *applier) watch(ctx context.Context, k *applyAsk) (why string) {
+	wait := p.next.Apply.Probation
+	if !p.trying() {
+		wait = 0
+	}
+	k.tell(api.ApplyEvent{Doing: fmt.Sprintf("on probation for %s", wait)})
+	started, told := time.Now(), time.Now()
+	tick := time.NewTicker(applyPoll)
+	defer tick.Stop()
+	for {
+		failed, waits, away := p.gates(ctx, time.Since(started) >= wait)
+		since := time.Since(started)
+		switch {
+		case ctx.Err() != nil:
+			return ""
+		case failed != "":
+			return failed
+		case since >= wait && waits+away == "":
+			return ""
+		case waits != "" && since >= max(wait, gateWait):
+			return waits
+		case waits == "" && since >= max(wait, p.sinkWait):
+			return away
+		}
+		if time.Since(told) >= 10*time.Second {
+			told = time.Now()
+			k.tell(api.ApplyEvent{Doing: fmt.Sprintf("on probation for %s more", max(0, wait-since).Round(time.Second))})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// trying tells whether any plan is on probation: a pipeline that only goes needs none.
+func (p *applier) trying() bool {
+	for _, c := range p.rec.Changes {
+		if c.Kind != apply.Removed {
+			return true
+		}
+	}
+	return false
+}
+
+// gates tells what has failed, what has not come yet, and which new sink has not answered. At the end of the probation a checkpoint is made that has not come by itself.
+func (p *applier) gates(ctx context.Context, end bool) (failed, waits, away string) {
+	for _, c := range p.rec.Changes {
+		if c.Kind == apply.Removed {
+			continue
+		}
+		s := p.agent.named(c.Name)
+		s.mu.Lock()
+		at, state, restarts, err := s.current, s.state, s.restarts, cmp.Or(s.err, s.failure)
+		s.mu.Unlock()
+		switch {
+		case state == PipelineStopped:
+			return fmt.Sprintf("pipeline %s was stopped", c.Name), "", ""
+		case state == PipelineFailed, restarts > 0:
+			return fmt.Sprintf("pipeline %s failed: %v", c.Name, err), "", ""
+		case at == nil:
+			waits = fmt.Sprintf("pipeline %s is %s", c.Name, state)
+			continue
+		}
+		if failed, silent := at.gates(p.otherSinks(c)); failed != "" {
+			return failed, "", ""
+		} else if silent != "" {
+			away = silent
+		}
+		if why := at.firstCheckpoint(ctx, end); why != "" && s.running() == at {
+			waits = why
+		}
+	}
+	return "", waits, away
+}
+
+// firstCheckpoint tells why there is none yet; at the end of the probation it makes one.
+func (a *attempt) firstCheckpoint(ctx context.Context, end bool) string {
+	if a.coordinator.Metrics().Committed > 0 {
+		return ""
+	}
+	why := fmt.Sprintf("pipeline %s has made no checkpoint", a.spec.Name.Value)
+	if !end {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(ctx, gateWait)
+	defer cancel()
+	a.coordinator.Records(1) // none may have come: the checkpoint is to be made all the same
+	if _, err := a.coordinator.Trigger(ctx); err != nil {
+		return fmt.Sprintf("%s: %v", why, err)
+	}
+	return ""
+}
+
+// otherSinks are those of a change that must have answered.
+func (p *applier) otherSinks(c apply.Change) map[string]bool {
+	var old *config.Pipeline
+	if c.Kind == apply.Changed {
+		old = partOf(p.old, c.Name)
+	}
+	return apply.OtherSinks(old, partOf(p.next, c.Name))
+}
+
+// gates looks at the sinks. One that was there before may be away, as at any time; a new one must have answered.
+func (a *attempt) gates(other map[string]bool) (failed, waits string) {
+	for _, l := range a.links {
+		m := l.sender.Metrics()
+		switch {
+		case m.Fenced.Load():
+			return fmt.Sprintf("pipeline %s, sink %s: %s", a.spec.Name.Value, l.uid, m.LastError()), ""
+		case other[l.uid] && !m.Prepared.Load() && m.Held() == "":
+			waits = fmt.Sprintf("pipeline %s, sink %s has not answered", a.spec.Name.Value, l.uid)
+			if text := m.LastError(); text != "" {
+				waits += ": " + text
+			}
+		}
+	}
+	return "", waits
+}
+
+// commit lets go of what was held, and of what the old config had. The record says committed: a crash from here on loses none of it, since the next start holds nothing.
+func (p *applier) commit(ctx context.Context) error {
+	a := p.agent
+	p.held.over.Store(true)
+	p.held = nil
+	for _, s := range a.all() {
+		if at := s.running(); at != nil {
+			at.outbox.LetGo()
+		}
+	}
+	var names []string
+	for _, s := range a.all() {
+		names = append(names, s.name)
+	}
+	if err := a.registry.Adopt(names); err != nil {
+		return err
+	}
+	p.release()
+	for _, c := range p.rec.Changes {
+		if c.Kind == apply.Removed {
+			a.journal.Release(c.UUID)
+		}
+	}
+	a.log.Info("the changed config is in force", "file", p.next.File)
+	return p.resession(ctx, p.next)
+}
+
+// awaitRestored waits until the old plans stand on the checkpoints that S became. Then nothing needs S any more.
+func (p *applier) awaitRestored(ctx context.Context, k *applyAsk) error {
+	k.tell(api.ApplyEvent{Doing: "starting the old plans from the savepoints"})
+	tick := time.NewTicker(applyPoll)
+	defer tick.Stop()
+	for {
+		pending := false
+		for _, c := range p.rec.Changes {
+			if c.Kind != apply.Changed {
+				continue
+			}
+			ordered, err := restorePendingIn(p.dirOf(c))
+			if err != nil {
+				return err
+			}
+			if s := p.agent.named(c.Name); ordered && s != nil {
+				s.mu.Lock()
+				state, err := s.state, s.err
+				s.mu.Unlock()
+				if state == PipelineFailed {
+					return fmt.Errorf("pipeline %s does not start with the savepoint: %w", c.Name, err)
+				}
+			}
+			pending = pending || ordered
+		}
+		if !pending {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := p.note(apply.Event{Kind: apply.Restored}); err != nil {
+		return err
+	}
+	p.release()
+	return nil
+}

@@ -1,0 +1,56 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
+)
+
+// HoldBack keeps every result from the senders, in every mode, until LetGo: those of a plan on probation are void when it fails, and what has left
+// cannot be. It comes before Cut. A full stream does not block meanwhile, since nothing drains: only the bound of its log holds.
+func (o *Outbox) HoldBack() { o.held.Store(!plantedLive) }
+
+// LetGo ends HoldBack. Repeating it is harmless.
+func (o *Outbox) LetGo() {
+	o.held.Store(false)
+	for _, s := range o.sorted() {
+		signal(s.wake)
+	}
+}
+
+// Revoke makes what each stream holds past the given ends void (RULES 26), in every mode: results of a plan that is given up, of which none has left.
+// Streams without an end are emptied. It is durable on return, and comes before Cut; a repeat is harmless.
+func (o *Outbox) Revoke(ctx context.Context, ends []pipeline.SinkMark) error {
+	o.sealing.Lock()
+	defer o.sealing.Unlock()
+	last := map[string]uint64{}
+	for _, e := range ends {
+		last[e.UID] = e.Seq
+	}
+	for _, s := range o.sorted() {
+		err := s.revoke(last[s.uid])
+		if err == nil {
+			err = s.log.Sync(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("revoke results of %s past %d: %w", s.uid, last[s.uid], err)
+		}
+	}
+	return nil
+}
+
+func (s *Stream) revoke(end uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last() <= end {
+		return nil
+	}
+	rec := cutRecord{head: head{uid: s.uid, generation: s.generation, inc: s.o.Incarnation()}, seq: end}
+	if _, err := s.log.AppendReserved(appendCut(nil, &rec)); err != nil {
+		return err
+	}
+	s.cut(s.generation, end, 0)
+	s.loaded.invalid = true
+	return nil
+}
