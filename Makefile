@@ -3,8 +3,9 @@ SHELL := /bin/bash
 export CGO_ENABLED = 0
 GO ?= go
 BIN := bin/weir
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-BUILD_TIME ?= $(shell date -u +%s)
+# Of the commit, not of the machine: builds are reproducible. Of a tree without a history the time is today's, unless SOURCE_DATE_EPOCH says more.
+VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
+BUILD_TIME ?= $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date -u +%s))
 LDFLAGS := -s -w -X github.com/weirstream/weir/agent.version=$(VERSION) -X github.com/weirstream/weir/agent.buildTime=$(BUILD_TIME)
 PACKAGES := ./...
 # What goes to gateways: HTTP/1.1 is all that sinks speak, and code that is seldom run is not inlined. Together 1.2 MB of the arm64 binary.
@@ -15,7 +16,7 @@ COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline
 	github.com/goccy/... github.com/spf13/... github.com/jackc/... golang.org/x/text/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/... encoding/json math/big reflect vendor/... \
 	log/... regexp/... mime/... net/... text/... os os/... path/... io/... github.com/gorilla/... github.com/minio/... github.com/nats-io/... github.com/VictoriaMetrics/... github.com/influxdata/... github.com/axiomhq/... golang.org/x/net/... golang.org/x/crypto/... compress/... encoding/pem encoding/asn1 golang.org/x/sys/... golang.org/x/sync/... github.com/coreos/... net/netip context bufio fmt github.com/weirstream/weir/store/deadletter
 GCFLAGS := $(foreach p,$(COLD),-gcflags='$(p)=-l')
-RELEASE := -trimpath $(GCFLAGS) -ldflags '$(LDFLAGS)'
+RELEASE := -trimpath -buildvcs=false $(GCFLAGS) -ldflags '$(LDFLAGS)'
 
 .PHONY: help
 help: ## list the targets
@@ -33,17 +34,26 @@ build: ## build bin/weir for this machine
 small: ## build OUT (default bin/weir-small) for this machine: without Pebble, S3, NATS and PostgreSQL
 	$(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o $(or $(OUT),bin/weir-small) ./agent/cmd/weir
 
+# Where the binaries for gateways go, and for which processors: the least of each kind, so that one build runs on all boards of it.
+DIR ?= bin
+CROSS_arm64 := GOARCH=arm64 GOARM64=v8.0
+CROSS_armv7 := GOARCH=arm GOARM=7
+CROSS_amd64 := GOARCH=amd64 GOAMD64=v1
+
 .PHONY: cross
-cross: ## build for the gateways (arm64, with and without Pebble; armv7) and show the sizes
-	GOOS=linux GOARCH=arm64 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-arm64 ./agent/cmd/weir
-	GOOS=linux GOARCH=arm GOARM=7 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-armv7 ./agent/cmd/weir
-	GOOS=linux GOARCH=arm64 $(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o bin/weir-linux-arm64-nopebble ./agent/cmd/weir
-	@ls -l bin | awk '/weir-linux/{printf "  %-32s %.2f MB\n", $$9, $$5/1e6}'
+cross: cross-arm64 cross-armv7 cross-amd64 cross-arm64-nopebble ## build for the gateways (arm64, with and without Pebble; armv7; amd64) into DIR (default bin), show the sizes
+	@ls -l $(DIR) | awk '/weir-linux/{printf "  %-32s %.2f MB\n", $$9, $$5/1e6}'
+
+cross-%-nopebble:
+	GOOS=linux $(CROSS_$*) $(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$*-nopebble ./agent/cmd/weir
+
+cross-%:
+	GOOS=linux $(CROSS_$*) $(GO) build -tags $(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$* ./agent/cmd/weir
 
 .PHONY: sizes
 sizes: cross ## cross, and fail when an arm64 binary is larger than it may be: 24 MB, without Pebble 14 MB
 	@for f in "arm64 24000000" "arm64-nopebble 14000000"; do set -- $$f; \
-	  n=$$(stat -c %s bin/weir-linux-$$1); [ $$n -le $$2 ] || { echo "bin/weir-linux-$$1 has $$n bytes, $$2 at most"; exit 1; }; done
+	  n=$$(stat -c %s $(DIR)/weir-linux-$$1); [ $$n -le $$2 ] || { echo "$(DIR)/weir-linux-$$1 has $$n bytes, $$2 at most"; exit 1; }; done
 
 .PHONY: zones
 zones: ## take the time zone database of the Go release into pipeline/codec/zones
