@@ -23,7 +23,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs
+deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs, qemu-user-static
 	@tests/deps.sh
 
 .PHONY: build
@@ -49,6 +49,10 @@ cross-%-nopebble:
 
 cross-%:
 	GOOS=linux $(CROSS_$*) $(GO) build -tags $(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$* ./agent/cmd/weir
+
+# Where the compiled packages OBJECTS lie, as they go into the binary.
+objects-%:
+	@GOOS=linux $(CROSS_$*) $(GO) list -export -tags $(TAGS) $(RELEASE) -f '{{.ImportPath}} {{.Export}}' $(OBJECTS)
 
 .PHONY: sizes
 sizes: cross ## cross, and fail when an arm64 binary is larger than it may be: 24 MB, without Pebble 14 MB

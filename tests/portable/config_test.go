@@ -28,15 +28,15 @@ api: {socket: DIR/s}
 brokers:
   rig: {url: "tcp://BROKER", client_id: CLIENT}
 sources:
-  a: &source
+  a:
     mqtt: {broker: rig, topic: "t/a/+"}
     decode: json
-    fields: {id: int, k: string, ts: int, v: int, f: float, big: uint}
+    fields: {id: int, k: string, ts: int, v: int, f: float, big: any}
     time: {field: ts, unit: ms, out_of_orderness: 8ms}
   b:
     mqtt: {broker: rig, topic: "t/b/+"}
     decode: json
-    fields: {id: int, k: string, ts: int, v: int, f: float, big: uint}
+    fields: {id: int, k: string, ts: int, v: int, f: float, big: any}
     time: {field: ts, unit: ms, out_of_orderness: 8ms}
 pipelines:
   p:
@@ -45,12 +45,12 @@ pipelines:
     state: {backend: BACKEND}
     checkpoint: {interval: 300ms, store: STORE}
     steps:
-      - {uid: math, from: a, select: {id: id, k: k, x: "f * 1.1 + v / 3 - f / 7", y: "sqrt(abs(f)) * f + ln(abs(f) + 1) - pow(abs(f), 0.25)", n: "big", t: "str(f)"}}
+      - {uid: math, from: a, select: {id: id, k: k, x: "f * 1.1 + v / 3 - f / 7", y: "sqrt(abs(f)) * f + log(abs(f) + 1) - pow(abs(f), 0.25)", n: "big", t: "string(f)"}}
       - uid: tumbling
         from: a
         by: [k]
         window: {tumbling: 60ms, allowed_lateness: 20ms}
-        aggregate: {n: count(), sum: sum(f), mean: avg(f), sd: stddev(f), sample: variance_samp(f / 3), p95: "percentile(f, 95)", mid: median(f), kinds: distinct(v), ids: "collect(id, 20)", big: sum(big % 1000003), up: increase(v), rate: rate(v)}
+        aggregate: {n: count(), sum: sum(f), mean: avg(f), sd: stddev(f), sample: variance_samp(f / 3), p95: "percentile(f, 95)", mid: median(f), kinds: distinct(v), ids: "collect(id, 20)", big: sum(int(big % 1000003)), up: increase(v), rate: rate(v)}
       - {uid: hopping, from: b, by: [k], window: {hopping: 100ms, slide: 20ms, early: 40ms}, aggregate: {n: count(), mean: avg(f), sd: stddev_samp(f), low: min(f), high: max(f)}}
       - {uid: session, from: a, by: [k], window: {session: 15ms, touching: split}, aggregate: {n: count(), sum: sum(f), first: first(id), last: last(id)}}
       - {uid: counted, from: b, by: [k], window: {count: 9, slide: 4}, aggregate: {n: count(), mean: avg(f), rate: rate(v)}}

@@ -1,6 +1,7 @@
 package portable
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,8 @@ type machine struct {
 // emulators of Debian's qemu-user-static. binfmt_misc, which would make them unseen, is not to be had in every container.
 var emulators = map[string]string{"arm64": "qemu-aarch64-static", "armv7": "qemu-arm-static", "amd64": "qemu-x86_64-static"}
 
+var builtFlag = flag.String("built", "", "directory with the builds, as an earlier run made them; empty: they are made")
+
 var (
 	machines = map[string]*machine{}
 	lacking  string // why there are no machines
@@ -45,6 +48,10 @@ func run(m *testing.M) int {
 		}
 		machines[name] = &machine{name: name, emulator: emulator}
 	}
+	flag.Parse()
+	if *builtFlag != "" {
+		return use(m, *builtFlag)
+	}
 	dir, err := os.MkdirTemp("", "weir-portable-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,27 +62,45 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	return use(m, dir)
+}
+
+// use runs the tests with what was built.
+func use(m *testing.M, dir string) int {
+	for name, m := range machines {
+		m.weir = filepath.Join(dir, "weir-linux-"+name)
+	}
+	faulty = filepath.Join(dir, "weir-faulty")
 	return m.Run()
 }
 
 // build makes what goes to gateways, by the Makefile, and a build with planted faults.
 func build(dir string) error {
-	targets := []string{"-s", "-C", root, "DIR=" + dir}
-	for name, m := range machines {
-		m.weir = filepath.Join(dir, "weir-linux-"+name)
+	targets := []string{"DIR=" + dir}
+	for name := range machines {
 		targets = append(targets, "cross-"+name)
 	}
-	cmd := exec.Command("make", targets...)
+	if _, err := makeOf(targets...); err != nil {
+		return err
+	}
+	return rig.BuildWeir(filepath.Join(dir, "weir-faulty"), "-tags", "weirfault")
+}
+
+// makeOf has the Makefile make something, and gives what it prints.
+func makeOf(targets ...string) (string, error) {
+	cmd := exec.Command("make", append([]string{"-s", "-C", root}, targets...)...)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "MAKE") && !strings.HasPrefix(v, "MFLAGS") { // of the make that runs this test
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("make %s: %w\n%s", strings.Join(targets, " "), err, out)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("make %s: %w\n%s%s", strings.Join(targets, " "), err, out, stderr.String())
 	}
-	faulty = filepath.Join(dir, "weir-faulty")
-	return rig.BuildWeir(faulty, "-tags", "weirfault")
+	return string(out), nil
 }
 
 // command is how the agent's program is called on the machine.
