@@ -59,6 +59,32 @@ sizes: cross ## cross, and fail when an arm64 binary is larger than it may be: 2
 	@for f in "arm64 24000000" "arm64-nopebble 14000000"; do set -- $$f; \
 	  n=$$(stat -c %s $(DIR)/weir-linux-$$1); [ $$n -le $$2 ] || { echo "$(DIR)/weir-linux-$$1 has $$n bytes, $$2 at most"; exit 1; }; done
 
+.PHONY: sbom
+sbom: cross ## write what each binary of cross is made of beside it, as CycloneDX (DIR/*.cdx.json)
+	@for f in $(DIR)/weir-linux-*; do case $$f in *.json) ;; *) $(GO) run ./tests/sbom $$f >$$f.cdx.json && echo "  $$f.cdx.json";; esac; done
+
+.PHONY: reproducible
+reproducible: ## build ARCH (default arm64-nopebble) again in another directory with nothing in the cache: the same bytes
+	WEIR_REPRODUCE=$(or $(ARCH),arm64-nopebble) $(GO) test -count 1 -v -timeout 30m -run TestBuildsAreReproducible ./tests/portable
+
+# The unit tests that run on other processors: what decides what is on flash and what a pipeline makes. Servers, brokers and the agent as a whole are in tests/portable.
+CORE := ./pipeline/... ./store/... ./snapshot/... ./agent/savepoints ./uplink ./uplink/wire ./uplink/jsonrow ./uplink/receiver ./uplink/filesink
+# Of these, what the short form runs: the formats, the state, the numbers.
+FORMATS := ./pipeline ./pipeline/portmath ./pipeline/expr ./pipeline/codec/... ./pipeline/state ./pipeline/window ./store/disk ./store/log ./snapshot/savepoint
+
+.PHONY: portable
+portable: deps ## the unit tests of the core for arm64 and armv7 under qemu, and in 32 bits as they are (386); then a long journey of a pipeline
+	GOARCH=386 $(GO) test -short -timeout 30m $(CORE)
+	GOARCH=arm64 $(GO) test -short -timeout 60m -exec qemu-aarch64-static $(CORE)
+	GOARCH=arm GOARM=7 $(GO) test -short -timeout 60m -exec qemu-arm-static $(CORE)
+	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 60m ./tests/portable
+
+.PHONY: portable-short
+portable-short: deps ## the same for formats, state and numbers alone
+	GOARCH=arm64 $(GO) test -short -timeout 20m -exec qemu-aarch64-static $(FORMATS)
+	GOARCH=arm GOARM=7 $(GO) test -short -timeout 20m -exec qemu-arm-static $(FORMATS)
+	GOARCH=386 $(GO) test -short -timeout 20m $(FORMATS) ./pipeline/exec ./pipeline/ops ./pipeline/join
+
 .PHONY: zones
 zones: ## take the time zone database of the Go release into pipeline/codec/zones
 	zstd -q -19 -f "$$($(GO) env GOROOT)/lib/time/zoneinfo.zip" -o pipeline/codec/zones/zoneinfo.zip.zst
@@ -72,6 +98,7 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 	$(GO) vet $(PACKAGES)
 	$(GO) test -timeout 20m $(PACKAGES)
 	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
+	$(MAKE) portable-short
 
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules
