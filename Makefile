@@ -3,8 +3,9 @@ SHELL := /bin/bash
 export CGO_ENABLED = 0
 GO ?= go
 BIN := bin/weir
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-BUILD_TIME ?= $(shell date -u +%s)
+# Of the commit, not of the machine: builds are reproducible. Of a tree without a history the time is today's, unless SOURCE_DATE_EPOCH says more.
+VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
+BUILD_TIME ?= $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date -u +%s))
 LDFLAGS := -s -w -X github.com/weirstream/weir/agent.version=$(VERSION) -X github.com/weirstream/weir/agent.buildTime=$(BUILD_TIME)
 PACKAGES := ./...
 # What goes to gateways: HTTP/1.1 is all that sinks speak, and code that is seldom run is not inlined. Together 1.2 MB of the arm64 binary.
@@ -15,14 +16,14 @@ COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline
 	github.com/goccy/... github.com/spf13/... github.com/jackc/... golang.org/x/text/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/... encoding/json math/big reflect vendor/... \
 	log/... regexp/... mime/... net/... text/... os os/... path/... io/... github.com/gorilla/... github.com/minio/... github.com/nats-io/... github.com/VictoriaMetrics/... github.com/influxdata/... github.com/axiomhq/... golang.org/x/net/... golang.org/x/crypto/... compress/... encoding/pem encoding/asn1 golang.org/x/sys/... golang.org/x/sync/... github.com/coreos/... net/netip context bufio fmt github.com/weirstream/weir/store/deadletter
 GCFLAGS := $(foreach p,$(COLD),-gcflags='$(p)=-l')
-RELEASE := -trimpath $(GCFLAGS) -ldflags '$(LDFLAGS)'
+RELEASE := -trimpath -buildvcs=false $(GCFLAGS) -ldflags '$(LDFLAGS)'
 
 .PHONY: help
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs
+deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs, qemu-user-static
 	@tests/deps.sh
 
 .PHONY: build
@@ -33,17 +34,56 @@ build: ## build bin/weir for this machine
 small: ## build OUT (default bin/weir-small) for this machine: without Pebble, S3, NATS and PostgreSQL
 	$(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o $(or $(OUT),bin/weir-small) ./agent/cmd/weir
 
+# Where the binaries for gateways go, and for which processors: the least of each kind, so that one build runs on all boards of it.
+DIR ?= bin
+CROSS_arm64 := GOARCH=arm64 GOARM64=v8.0
+CROSS_armv7 := GOARCH=arm GOARM=7
+CROSS_amd64 := GOARCH=amd64 GOAMD64=v1
+
 .PHONY: cross
-cross: ## build for the gateways (arm64, with and without Pebble; armv7) and show the sizes
-	GOOS=linux GOARCH=arm64 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-arm64 ./agent/cmd/weir
-	GOOS=linux GOARCH=arm GOARM=7 $(GO) build -tags $(TAGS) $(RELEASE) -o bin/weir-linux-armv7 ./agent/cmd/weir
-	GOOS=linux GOARCH=arm64 $(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o bin/weir-linux-arm64-nopebble ./agent/cmd/weir
-	@ls -l bin | awk '/weir-linux/{printf "  %-32s %.2f MB\n", $$9, $$5/1e6}'
+cross: cross-arm64 cross-armv7 cross-amd64 cross-arm64-nopebble ## build for the gateways (arm64, with and without Pebble; armv7; amd64) into DIR (default bin), show the sizes
+	@ls -l $(DIR) | awk '/weir-linux/{printf "  %-32s %.2f MB\n", $$9, $$5/1e6}'
+
+cross-%-nopebble:
+	GOOS=linux $(CROSS_$*) $(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$*-nopebble ./agent/cmd/weir
+
+cross-%:
+	GOOS=linux $(CROSS_$*) $(GO) build -tags $(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$* ./agent/cmd/weir
+
+# Where the compiled packages OBJECTS lie, as they go into the binary.
+objects-%:
+	@GOOS=linux $(CROSS_$*) $(GO) list -export -tags $(TAGS) $(RELEASE) -f '{{.ImportPath}} {{.Export}}' $(OBJECTS)
 
 .PHONY: sizes
 sizes: cross ## cross, and fail when an arm64 binary is larger than it may be: 24 MB, without Pebble 14 MB
 	@for f in "arm64 24000000" "arm64-nopebble 14000000"; do set -- $$f; \
-	  n=$$(stat -c %s bin/weir-linux-$$1); [ $$n -le $$2 ] || { echo "bin/weir-linux-$$1 has $$n bytes, $$2 at most"; exit 1; }; done
+	  n=$$(stat -c %s $(DIR)/weir-linux-$$1); [ $$n -le $$2 ] || { echo "$(DIR)/weir-linux-$$1 has $$n bytes, $$2 at most"; exit 1; }; done
+
+.PHONY: sbom
+sbom: cross ## write what each binary of cross is made of beside it, as CycloneDX (DIR/*.cdx.json)
+	@for f in $(DIR)/weir-linux-*; do case $$f in *.json) ;; *) $(GO) run ./tests/sbom $$f >$$f.cdx.json && echo "  $$f.cdx.json";; esac; done
+
+.PHONY: reproducible
+reproducible: ## build ARCH (default arm64-nopebble) again in another directory with nothing in the cache: the same bytes
+	WEIR_REPRODUCE=$(or $(ARCH),arm64-nopebble) $(GO) test -count 1 -v -timeout 30m -run TestBuildsAreReproducible ./tests/portable
+
+# The unit tests that run on other processors: what decides what is on flash and what a pipeline makes. Servers, brokers and the agent as a whole are in tests/portable.
+CORE := ./pipeline/... ./store/... ./snapshot/... ./agent/savepoints ./uplink ./uplink/wire ./uplink/jsonrow ./uplink/receiver ./uplink/filesink
+# Of these, what the short form runs: the formats, the state, the numbers. Emulation takes some ten times the CPU; what a word of 32 bits breaks, 386 finds as well.
+FORMATS := ./pipeline ./pipeline/portmath ./pipeline/expr ./pipeline/state ./store/disk ./snapshot/savepoint
+
+.PHONY: portable
+portable: deps ## the unit tests of the core for arm64 and armv7 under qemu, and in 32 bits as they are (386); then a long journey of a pipeline
+	GOARCH=386 $(GO) test -short -timeout 30m $(CORE)
+	GOARCH=arm64 $(GO) test -short -timeout 60m -exec qemu-aarch64-static $(CORE)
+	GOARCH=arm GOARM=7 $(GO) test -short -timeout 60m -exec qemu-arm-static $(CORE)
+	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 60m ./tests/portable
+
+.PHONY: portable-short
+portable-short: deps ## the same for formats, state and numbers alone
+	GOARCH=arm64 $(GO) test -short -timeout 20m -exec qemu-aarch64-static $(FORMATS) ./pipeline/codec ./pipeline/window
+	GOARCH=arm GOARM=7 $(GO) test -short -timeout 20m -exec qemu-arm-static $(FORMATS)
+	GOARCH=386 $(GO) test -short -timeout 20m $(FORMATS) ./pipeline/codec ./pipeline/window ./pipeline/exec ./pipeline/ops ./pipeline/join ./store/log
 
 .PHONY: zones
 zones: ## take the time zone database of the Go release into pipeline/codec/zones
@@ -58,6 +98,7 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 	$(GO) vet $(PACKAGES)
 	$(GO) test -timeout 20m $(PACKAGES)
 	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
+	$(MAKE) portable-short
 
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules

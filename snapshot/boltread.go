@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/boltkv"
@@ -130,7 +131,7 @@ func (s *BoltStore) baseHead(serial uint64) (checkpoint uint64, blocks int, err 
 		c := cursor{b: rest}
 		var n uint64
 		checkpoint, n = c.u64(), c.u64()
-		if c.bad || len(c.b) != 0 || n > 1<<31 {
+		if c.bad || len(c.b) != 0 || n > math.MaxInt32 {
 			return fmt.Errorf("base %d: head: %w", serial, ErrCorrupt)
 		}
 		blocks = int(n)

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Installs what the tests need besides Go: mosquitto, PostgreSQL and mkfs.ext4, from Debian. Does nothing when it is there.
+# Installs what the tests need besides Go: mosquitto, PostgreSQL, mkfs.ext4 and the emulators of other processors, from Debian. Does nothing when it is there.
 set -euo pipefail
 missing=()
 [ -x /usr/sbin/mosquitto ] || command -v mosquitto >/dev/null || missing+=(mosquitto)
 command -v mkfs.ext4 >/dev/null || [ -x /sbin/mkfs.ext4 ] || missing+=(e2fsprogs)
 command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
+for e in qemu-aarch64-static qemu-arm-static; do
+	command -v $e >/dev/null || { missing+=(qemu-user-static); break; }
+done
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ]; then
 	echo "missing: ${missing[*]}. Install with: sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2

@@ -19,7 +19,7 @@ func TestBarriersDoNotShow(t *testing.T) {
 	var recording []byte
 	for n := range 20_000 {
 		payload := fmt.Sprintf(`{"ts":%d,"device":"dev-%d","temperature":%d,"humidity":%d}`, 1767225600000+int64(n)*100, n%7, n%31, n%100)
-		recording = fmt.Appendf(recording, "{\"n\":%d,\"at_ms\":%d,\"topic\":\"site/a/dev/b/telemetry\",\"payload\":%q}\n", n, 1767225600000+n*100, payload)
+		recording = fmt.Appendf(recording, "{\"n\":%d,\"at_ms\":%d,\"topic\":\"site/a/dev/b/telemetry\",\"payload\":%q}\n", n, 1767225600000+int64(n)*100, payload)
 	}
 	replay := func(every int) (string, uint64) {
 		var out bytes.Buffer

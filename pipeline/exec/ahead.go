@@ -20,8 +20,8 @@ type ahead struct {
 	pool    *pool      // nil: nothing is done ahead
 	sources []*source  // that decode in lanes
 	cells   []*cell    // a ring
-	begun   int        // cells lent so far: the next one is begun % len(cells)
-	given   int        // cells that the task is done with
+	begun   uint64     // cells lent so far, never an int: one of 32 bits is spent within weeks. The next cell is begun % len(cells)
+	given   uint64     // cells that the task is done with
 	first   atomic.Uint32
 	least   int // records of a batch that is worth it
 	fault   regionFault
@@ -157,10 +157,10 @@ func (a *ahead) lend() {
 		if e.input == nil || e.cell != nil || len(e.input.Entries) < a.least {
 			continue
 		}
-		if a.begun-a.given == len(a.cells) {
+		if a.begun-a.given == uint64(len(a.cells)) {
 			return
 		}
-		e.cell = a.cells[a.begun%len(a.cells)]
+		e.cell = a.cells[a.begun%uint64(len(a.cells))]
 		a.begun++
 		e.cell.lend(e.input, a.fault)
 		a.pool.rouse()
@@ -257,7 +257,7 @@ func (a *ahead) open(c *cell) error {
 // close makes the cell of a batch free when the batch has been worked through and nobody reads its slots any more.
 func (a *ahead) close(c *cell) {
 	a.given++
-	a.first.Store(uint32(a.given % len(a.cells)))
+	a.first.Store(uint32(a.given % uint64(len(a.cells))))
 	for _, s := range a.sources {
 		s.readings = nil
 	}

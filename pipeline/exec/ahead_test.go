@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -103,6 +104,28 @@ func TestPlantedFaultBatchesOutOfOrderIsFound(t *testing.T) {
 	}
 	if !differs(regionFault{eager: true, unordered: true}) {
 		t.Error("batches that are worked on in another order go unnoticed")
+	}
+}
+
+// TestTheCellsGoRoundForEver: the count of what was lent passes what an int of 32 bits holds, as it does within weeks.
+func TestTheCellsGoRoundForEver(t *testing.T) {
+	entries := numbered(400)
+	g := keyedGraph(2, func() *keyedWindows { return &keyedWindows{} })
+	p, err := New(Options{
+		Graph: g, Generation: 1, Deliver: func(pipeline.TaskSnapshot) {}, fault: regionFault{eager: true},
+		Sink: func(string) (pipeline.ResultSink, error) { return &collect{}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := p.tasks[0].ahead
+	a.in = chanOf(batchesOf(entries, 10), &pipeline.Barrier{ID: 1, Position: entries[len(entries)-1].Pos})
+	a.begun, a.given = math.MaxInt32-5, math.MaxInt32-5
+	if err := p.tasks[0].run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a.given <= math.MaxInt32 || a.begun != a.given {
+		t.Errorf("lent up to %d, given back up to %d: nothing was decoded ahead", a.begun, a.given)
 	}
 }
 

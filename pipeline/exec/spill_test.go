@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -104,7 +105,7 @@ func (o spillRun) run(g *plan.Graph, entries []pipeline.Entry) (outcome, error) 
 }
 
 func wholeRun(t interface{ Fatal(...any) }, g *plan.Graph, entries []pipeline.Entry) outcome {
-	all, err := spillRun{bound: pipeline.Bound{Rows: 1 << 30, Bytes: 1 << 40}, block: len(entries)}.run(g, entries)
+	all, err := spillRun{bound: pipeline.Bound{Rows: 1 << 30, Bytes: math.MaxInt}, block: len(entries)}.run(g, entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestAPoisonedRowTakesBackNothingThatHasLeft(t *testing.T) {
 	for seed := range 60 {
 		entries := gen.Example(seed)
 		g := func(n int) func() *plan.Graph { return func() *plan.Graph { return burstGraph(n, 13) } }
-		want, skip, wrong := tolerated(g(1), entries, spillRun{bound: pipeline.Bound{Rows: 1 << 30, Bytes: 1 << 40}, block: 120})
+		want, skip, wrong := tolerated(g(1), entries, spillRun{bound: pipeline.Bound{Rows: 1 << 30, Bytes: math.MaxInt}, block: 120})
 		if wrong != "" {
 			t.Fatal(wrong)
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/portmath"
 )
 
 type value = pipeline.Value
@@ -138,13 +139,13 @@ func squareRoot(a value) value {
 	return floatFunc("sqrt", a, math.Sqrt)
 }
 
-func exponential(a value) value { return floatFunc("exp", a, math.Exp) }
+func exponential(a value) value { return floatFunc("exp", a, portmath.Exp) }
 
 func logarithm(a value) value {
 	if x, ok := a.AsFloat(); ok && x <= 0 {
 		return pipeline.ErrorValue("log of a number that is not positive")
 	}
-	return floatFunc("log", a, math.Log)
+	return floatFunc("log", a, portmath.Log)
 }
 
 func power(a, b value) value {
@@ -153,5 +154,5 @@ func power(a, b value) value {
 	if !ok || !ok2 {
 		return refuse("pow", a, b)
 	}
-	return number(math.Pow(x, y))
+	return number(portmath.Pow(x, y))
 }

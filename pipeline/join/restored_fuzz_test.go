@@ -61,7 +61,7 @@ func FuzzRestored(f *testing.F) {
 		}
 		out := pipeline.NewOut("", 2)
 		for input := range 2 {
-			out.At = pipeline.At{Pos: pipeline.Position(1<<40 + input), Phase: pipeline.During}
+			out.At = pipeline.At{Pos: pipeline.Position(1<<40 + uint64(input)), Phase: pipeline.During}
 			op.Process(input, &pipeline.Row{At: out.At, Time: 5, Slots: []pipeline.Value{pipeline.StringValue("a"), pipeline.IntValue(1), pipeline.IntValue(7), pipeline.StringValue("t")}}, out)
 		}
 		out.At.Phase = pipeline.After

@@ -3,6 +3,7 @@ package mqtt
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -48,7 +49,7 @@ func decodeAnchor(payload []byte) (*anchor, error) {
 	}
 	a := &anchor{start: pipeline.Position(r.uint64()), receivedAt: int64(r.uint64())}
 	flags := r.byte()
-	a.order = idOrder{scattered: flags&orderScattered != 0, last: r.uint16(), run: int(r.uvarint(1 << 31)), regressions: int(r.uvarint(1 << 31))}
+	a.order = idOrder{scattered: flags&orderScattered != 0, last: r.uint16(), run: r.orderCount(), regressions: r.orderCount()}
 	a.grantedPos = pipeline.Position(r.uint64())
 	granted := r.bytes(r.uvarint(uint64(len(payload))))
 	if r.bad || flags&^orderScattered != 0 {
@@ -111,6 +112,9 @@ func (r *anchorReader) uint64() uint64 {
 	}
 	return 0
 }
+
+// orderCount takes a count of idOrder. An agent that did not bound them may have written more.
+func (r *anchorReader) orderCount() int { return int(min(r.uvarint(math.MaxUint64), orderCountMax)) }
 
 func (r *anchorReader) uvarint(most uint64) uint64 {
 	n, w := binary.Uvarint(r.b)

@@ -48,6 +48,8 @@ const (
 	// proofRun: only sequential ids can run so long on one connection; a broker with lowest-free ids and such a window would
 	// need as many messages in flight.
 	proofRun = 8192
+	// orderCountMax: more ids or regressions than that say nothing new. Both counts go into anchors, and an int of 32 bits is spent within weeks.
+	orderCountMax = 1 << 20
 )
 
 // idOrder judges whether a broker gives out packet ids in sequence. Zero value: sequential until shown otherwise.
@@ -73,6 +75,9 @@ func (o *idOrder) observe(id uint16, dup, first bool) (back bool) {
 		if o.run++; o.run%regressionHalves == 0 {
 			o.regressions /= 2
 		}
+		if o.run > orderCountMax { // it is one behind a multiple of regressionHalves, and still is
+			o.run -= regressionHalves
+		}
 		if o.run >= proofRun {
 			o.scattered = false
 		}
@@ -81,7 +86,8 @@ func (o *idOrder) observe(id uint16, dup, first bool) (back bool) {
 		return false // a re-sent message is older than the last one
 	}
 	o.last, o.run = id, 0
-	if o.regressions++; !first || o.regressions >= regressionsMax {
+	o.regressions = min(o.regressions+1, orderCountMax)
+	if !first || o.regressions >= regressionsMax {
 		o.scattered = true
 	}
 	return true

@@ -27,7 +27,7 @@ func (l *limits) any() bool { return l.rate > 0 || l.bytesPerDay > 0 }
 
 // take uses one token and returns how long to wait before the record is taken.
 func (l *limits) take(now time.Time) time.Duration {
-	l.tokens = min(l.burst, l.tokens+now.Sub(l.filledAt).Seconds()*l.rate)
+	l.tokens = min(l.burst, l.tokens+float64(now.Sub(l.filledAt).Seconds()*l.rate))
 	l.filledAt = now
 	l.tokens--
 	if l.tokens >= 0 {

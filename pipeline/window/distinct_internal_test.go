@@ -88,6 +88,27 @@ func TestRegistersAreThoseOfTheLibrary(t *testing.T) {
 	}
 }
 
+// TestTheEstimateIsTheLibrarys, but for how the processor rounds.
+func TestTheEstimateIsTheLibrarys(t *testing.T) {
+	sketch, err := hyperloglog.NewSketch(precision, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registers := make([]byte, 1<<precision)
+	r := rand.New(rand.NewPCG(2, 9))
+	for n := range 200_000 {
+		h := r.Uint64()
+		sketch.InsertHash(h)
+		at, rho := placeOf(h)
+		registers[at] = max(registers[at], rho)
+		if n < 100 || n%997 == 0 {
+			if got, want := estimate(registers), sketch.Estimate(); max(got, want)-min(got, want) > 1 {
+				t.Fatalf("%d values: estimated as %d, the library says %d", n+1, got, want)
+			}
+		}
+	}
+}
+
 // TestLongValuesAreOneValueBeforeAndBehindTheLimit: their hash must weigh the same when it is seen and when it is registered.
 func TestLongValuesAreOneValueBeforeAndBehindTheLimit(t *testing.T) {
 	s, _ := openAccumulators(t, Agg{Kind: Distinct})

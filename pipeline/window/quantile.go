@@ -83,7 +83,7 @@ func middle(bucket int64, cut uint8) float64 {
 		if !(high > low) || math.IsInf(high, 0) { // the last bucket ends with the largest number
 			high = math.MaxFloat64
 		}
-		x = low * (high / (low/2 + high/2)) // 2 low high / (low + high), without leaving the range
+		x = low * (high / (float64(low/2) + float64(high/2))) // 2 low high / (low + high), without leaving the range
 	}
 	if bucket < 0 {
 		return -x

@@ -229,7 +229,11 @@ func valueBytes(b []byte) (int, error) {
 	case len(b) < 5:
 		n = 5
 	default:
-		n = 5 + int(binary.LittleEndian.Uint32(b[1:]))
+		size := binary.LittleEndian.Uint32(b[1:])
+		if uint64(size) > uint64(len(b)-5) { // an int may have 32 bits
+			return 0, fmt.Errorf("%w: value is cut", ErrState)
+		}
+		n = 5 + int(size)
 	}
 	if n > len(b) {
 		return 0, fmt.Errorf("%w: value is cut", ErrState)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weirstream/weir/pipeline"
@@ -290,7 +291,7 @@ func decodeEntry(b []byte, version byte) (*Entry, error) {
 	r.b = r.b[n:]
 	e.Time, e.Reason = t, r.text()
 	size := r.uvarint()
-	if r.bad || b[0]&^flagGap != 0 || uint64(len(r.b)) > size || size > 1<<40 {
+	if r.bad || b[0]&^flagGap != 0 || uint64(len(r.b)) > size || size > math.MaxInt32 {
 		return nil, fmt.Errorf("%w: entry", ErrCorrupt)
 	}
 	e.Size, e.Payload = int(size), slices.Clone(r.b)

@@ -41,7 +41,7 @@ func TestDivergenceIsTold(t *testing.T) {
 			}
 			st := newStage(t, &s, rand.New(rand.NewPCG(2, 2)))
 			for i := range messages {
-				st.publish("t/a/x", fmt.Appendf(nil, `{"id":%d,"k":"k","ts":%d,"v":1}`, i, baseMs+i))
+				st.publish("t/a/x", fmt.Appendf(nil, `{"id":%d,"k":"k","ts":%d,"v":1}`, i, baseMs+int64(i)))
 			}
 			delivered := func(s *api.Status) bool {
 				p := &s.Pipelines[0]

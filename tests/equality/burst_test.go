@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -110,7 +111,7 @@ pipelines:
 		},
 	}
 	if whole {
-		o.Bound = pipeline.Bound{Rows: 1 << 40, Bytes: 1 << 50}
+		o.Bound = pipeline.Bound{Rows: math.MaxInt, Bytes: math.MaxInt}
 	}
 	debug.FreeOSMemory()
 	before := residentMax(t)

@@ -92,6 +92,9 @@ func (c *connection) greet(ctx context.Context, s *Sink, clean bool) error {
 	return c.welcome(s, p.body)
 }
 
+// takes tells whether the broker takes packets of n bytes. The most that it may announce is above an int of 32 bits, and so is what it means to announce nothing.
+func (c *connection) takes(n int) bool { return uint64(n) <= uint64(c.packetMax) }
+
 // welcome reads CONNACK.
 func (c *connection) welcome(s *Sink, body []byte) error {
 	c.present, c.receiveMax, c.packetMax = body[0]&1 != 0, math.MaxUint16, math.MaxUint32

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,19 @@ func TestLimitsOfTheBroker(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestABrokerThatAnnouncesNoLimitTakesAll, with an int of 32 bits too.
+func TestABrokerThatAnnouncesNoLimitTakesAll(t *testing.T) {
+	var c connection
+	if err := c.welcome(&Sink{}, []byte{0, 0, 0}); err != nil || !c.takes(1) || !c.takes(1<<28) {
+		t.Errorf("no limit announced: %+v takes nothing, %v", c, err)
+	}
+	for most, want := range map[uint32]bool{999: false, 1000: true, 1 << 31: true, math.MaxUint32: true} {
+		if c.packetMax = most; c.takes(1000) != want {
+			t.Errorf("limit of %d: takes 1000 bytes is not %v", most, want)
+		}
 	}
 }
 

@@ -127,7 +127,7 @@ func (s *Sink) pack(b *uplink.Batch, held uint64) (list []message, rejected []up
 			p.topic, p.retain = topic, s.config.Retain
 		}
 		payload = s.envelope(&p, b, &r, payload[:0])
-		if n := p.size(); n > int(s.conn.packetMax) && r.Kind == pipeline.ResultData {
+		if n := p.size(); !s.conn.takes(n) && r.Kind == pipeline.ResultData {
 			rejected = append(rejected, uplink.Rejected{Seq: r.Seq, Reason: fmt.Sprintf("packet of %d bytes, the broker takes %d", n, s.conn.packetMax)})
 			continue
 		}

@@ -38,7 +38,7 @@ func auctionHouse(events int) []byte {
 			payload = fmt.Appendf(payload[:0], `{"auction":%d,"bidder":%d,"price":%d,"channel":"%s","url":"https://www.nexmark.test/item.htm?query=1","ts":%d}`,
 				auction, bidder, 100+random.IntN(10_000_000), channels[random.IntN(4)], ts)
 		}
-		out = fmt.Appendf(out, "{\"n\":%d,\"at_ms\":%d,\"topic\":\"nexmark/%s\",\"qos\":1,\"payload\":%q}\n", n, start+4000+n, kind, payload)
+		out = fmt.Appendf(out, "{\"n\":%d,\"at_ms\":%d,\"topic\":\"nexmark/%s\",\"qos\":1,\"payload\":%q}\n", n, start+4000+int64(n), kind, payload)
 	}
 	return out
 }

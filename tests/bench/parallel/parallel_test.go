@@ -110,7 +110,7 @@ func graph(t *testing.T, w workload, n int) *plan.Graph {
 
 func payload(n int) string {
 	return fmt.Sprintf(`{"ts":%d,"device":"dev-%04d","temperature":%d.%02d,"humidity":%d.%d,"status":"ok","seq":%d,"site":"abcdef"}`,
-		1767225600000+n/10, n*31%1000, 15+n%20, n*7%100, 30+n%50, n%10, n)
+		1767225600000+int64(n)/10, n*31%1000, 15+n%20, n*7%100, 30+n%50, n%10, n)
 }
 
 // memory is a journal in memory: what the agent's reader costs is left out.
@@ -229,7 +229,7 @@ func TestScaling(t *testing.T) {
 			Pos: pipeline.Position(n + 1), Stamp: pipeline.Stamp{Elapsed: int64(n/64) * 1e6}, Kind: pipeline.EntryMessage, Source: "telemetry",
 			Topic: []byte(topic), Payload: []byte(body),
 		})
-		recording = fmt.Appendf(recording, "{\"n\":%d,\"at_ms\":%d,\"topic\":%q,\"qos\":1,\"payload\":%q}\n", n+1, 1767225600000+n/10, topic, body)
+		recording = fmt.Appendf(recording, "{\"n\":%d,\"at_ms\":%d,\"topic\":%q,\"qos\":1,\"payload\":%q}\n", n+1, 1767225600000+int64(n)/10, topic, body)
 	}
 	for _, w := range workloads {
 		t.Run(w.name+"/engine", func(t *testing.T) { scaling(t, patience, func(n int) { engine(t, w, entries, n) }) })
