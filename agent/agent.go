@@ -21,13 +21,13 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/systemd"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
-	"github.com/weirstream/weir/store/outbox"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/httpsink"
 )
@@ -41,6 +41,8 @@ type Options struct {
 	AcceptGap map[string]bool
 	// TrustClock takes the wall clock for right without asking.
 	TrustClock bool
+	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
+	NewBoard bool
 }
 
 // Agent is one running daemon.
@@ -50,7 +52,10 @@ type Agent struct {
 	log         *slog.Logger
 	lock        *Lock
 	registry    *Registry
-	runs        []run // what is run, in the order of supervisors
+	identity    *identity.Record
+	fence       *fence
+	claims      claims // nil: no central store gives out majors
+	runs        []run  // what is run, in the order of supervisors
 	journal     *journal.Journal
 	clock       *Clock
 	transports  *httpsink.Transports
@@ -79,7 +84,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
-		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
+		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), fence: newFence(), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -94,11 +99,15 @@ func (a *Agent) open() (err error) {
 	if a.registry, err = OpenRegistry(disk.OS, dir); err != nil {
 		return err
 	}
+	used := a.registry.Gateway != ""
 	name, err := gatewayName(a.config.Gateway.Value, a.registry.Gateway, os.ReadFile)
 	if err != nil {
 		return err
 	}
 	a.registry.SetGateway(name)
+	if err := a.settleIdentity(used); err != nil {
+		return err
+	}
 	var names []string
 	a.runs = a.runsOf(a.config.Pipelines)
 	for _, p := range a.runs {
@@ -179,6 +188,7 @@ func (a *Agent) supervise(p run) error {
 		return at.run(ctx, ready)
 	})
 	s.base, s.poisons.tolerate, s.refused = p.Base(), p.Tolerate, a.pipelineRefused
+	s.parked = a.fence.err()
 	a.supervisors = append(a.supervisors, s)
 	return nil
 }
@@ -232,8 +242,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	var sources errgroup.Group
 	broken := make(chan error, len(a.sessions)) // sessions that ended though nobody asked them to
+	if a.fence.err() != nil {
+		stopIntake()
+	}
 	for _, s := range a.sessions {
 		sources.Go(func() error {
+			if intake.Err() != nil {
+				return nil
+			}
 			err := s.run(intake)
 			if intake.Err() != nil {
 				return err
@@ -249,6 +265,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
 	group.Go(func() error { return a.rebirths.run(gctx) })
+	group.Go(func() error { return a.watchClaim(gctx) })
+	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.Wait() }) })
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error {
 		select {
@@ -357,9 +375,6 @@ func (a *Agent) Close() error {
 func (a *Agent) pipelinesDir() string { return filepath.Join(a.config.StateDir.Value, "pipelines") }
 
 func (a *Agent) gateway() string { return a.registry.Gateway }
-
-// incarnation is the fencing token of this unit; restores on other hardware and upgrades raise it.
-func (a *Agent) incarnation() outbox.Incarnation { return outbox.Incarnation{Major: 1} }
 
 func isFull(err error) bool { return errors.Is(err, pipeline.ErrJournalFull) }
 

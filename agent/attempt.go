@@ -63,7 +63,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.coordinator.Run(gctx) })
 	for _, l := range a.links {
-		group.Go(func() error { return l.run(gctx) })
+		group.Go(func() error { return l.run(gctx, a.agent.fencedBy) })
 	}
 	if a.feed != nil {
 		group.Go(func() error { return a.feed.run(gctx) })
@@ -142,7 +142,7 @@ func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Resto
 		first = 0 // the operator accepted that the records behind the checkpoint are gone
 	}
 	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
-		Store: a.store, Pipeline: a.id, Whole: a.whole, JournalFirst: first, JournalNext: j.Last() + 1,
+		Store: a.store, Pipeline: a.id, Incarnations: a.agent.lineage(), Whole: a.whole, JournalFirst: first, JournalNext: j.Last() + 1,
 		Accept: a.accept, AllowEmpty: a.agent.allowEmpty.given(a.spec.Name.Value), Logger: a.log,
 	})
 	switch {

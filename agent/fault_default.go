@@ -5,5 +5,8 @@ package agent
 // plantedDeath is where a test kills the agent; this build has none.
 func plantedDeath(string) {}
 
+// plantedDeafness: a device that is told of its fence does not act on it; this build has none that is deaf.
+const plantedDeafness = false
+
 // plantedLate is how many records behind a savepoint a restore leaves out; this build leaves out none.
 func plantedLate() uint64 { return 0 }

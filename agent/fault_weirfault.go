@@ -15,6 +15,9 @@ func plantedDeath(at string) {
 	}
 }
 
+// plantedDeafness: with WEIR_FAULT=deaf a device that is told of its fence does not act on it.
+var plantedDeafness = os.Getenv("WEIR_FAULT") == "deaf"
+
 // plantedLate: with WEIR_FAULT=restore-late a restore goes on that many records behind the savepoint. The crash harness must find it.
 func plantedLate() uint64 {
 	if os.Getenv("WEIR_FAULT") == "restore-late" {

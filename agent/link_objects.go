@@ -10,7 +10,7 @@ import (
 // objectsConfig is a sink of objects as configured.
 func (a *attempt) objectsConfig(s *plan.Sink) objectsink.Config {
 	o := s.Spec.Objects
-	c := objectsink.Config{Directory: o.Path, Format: o.Format.Value, Compression: o.Compression, Board: a.agent.gateway(), Logger: a.log}
+	c := objectsink.Config{Directory: o.Path, Format: o.Format.Value, Compression: o.Compression, Board: a.agent.board(), Logger: a.log}
 	if s.Whole < 0 {
 		for _, col := range s.Columns {
 			c.Columns = append(c.Columns, col.Name)

@@ -25,6 +25,9 @@ const restoreFile = "restore.json"
 
 // RestoreSavepoint makes a savepoint the state of a pipeline, in place of what it has now. The pipeline stops, and starts from the savepoint.
 func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.RestoreOptions) error {
+	if err := a.fence.err(); err != nil {
+		return err
+	}
 	s, err := a.supervisorOf(name)
 	if err != nil {
 		return err

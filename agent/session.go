@@ -36,7 +36,7 @@ func (a *Agent) newSession(b *config.Broker) (*session, error) {
 		}
 		c.Sources = append(c.Sources, sc)
 	}
-	m, err := mqtt.NewSession(c, a.journal, a.log, mqtt.Hooks{})
+	m, err := mqtt.NewSession(c, a.journal, a.log, mqtt.Hooks{Permit: a.mayConnect})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func (a *Agent) Status() api.Status {
 	s := api.Status{
 		Gateway: a.gateway(), Version: Version(), Started: a.started,
 		Clock:   api.ClockStatus{ElapsedSeconds: float64(stamp.Elapsed) / 1e9, WallMs: stamp.Wall, Trusted: stamp.Trusted},
-		Journal: a.journalStatus(),
+		Journal: a.journalStatus(), Identity: a.identityStatus(),
 	}
 	for _, b := range a.sessions {
 		s.Sessions = append(s.Sessions, b.status(a.rebirths.sentTo(b.name)))
@@ -26,6 +26,19 @@ func (a *Agent) Status() api.Status {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
 	}
 	s.Problems = problems(&s)
+	return s
+}
+
+func (a *Agent) identityStatus() api.IdentityStatus {
+	s := api.IdentityStatus{Incarnation: a.incarnation().String(), Board: a.board()}
+	a.fence.mu.Lock()
+	defer a.fence.mu.Unlock()
+	if a.fence.by != nil {
+		s.Fenced = a.fence.by.Why()
+	}
+	if n := a.fence.after; n != nil {
+		s.Stranded = &api.StrandedStatus{Results: n.Results, Records: n.Records, Bytes: n.Bytes}
+	}
 	return s
 }
 
@@ -120,6 +133,9 @@ func (a *attempt) link(uid string) *link {
 
 // problems picks what needs an operator.
 func problems(s *api.Status) (list []string) {
+	if why := s.Identity.Fenced; why != "" {
+		list = append(list, "this device is FENCED: "+why+"; weir handover export gives what it has not delivered, weir handover retake makes it this gateway again")
+	}
 	if s.Journal.Failed != "" {
 		list = append(list, "the journal failed: "+s.Journal.Failed)
 	}

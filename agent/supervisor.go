@@ -39,6 +39,7 @@ type supervisor struct {
 
 	poisons poisons // records that its steps fail at; set before run starts, then run's goroutine owns it
 
+	parked  error  // why it is not started; nil: it is. Set before run starts
 	refused func() // called behind a failure that only the operator can mend; set before run starts
 
 	mu       sync.Mutex
@@ -71,7 +72,10 @@ func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, atte
 func (s *supervisor) run(ctx context.Context) error {
 	defer close(s.ended)
 	history := &FailureHistory{}
-	wanted := true
+	wanted := s.parked == nil
+	if !wanted {
+		s.set(PipelineStopped, s.parked)
+	}
 	var stopped chan error
 	for {
 		if !wanted {

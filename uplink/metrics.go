@@ -17,6 +17,7 @@ type Metrics struct {
 	Retried       atomic.Uint64 // batches sent again
 	Splits        atomic.Uint64
 	Opened        atomic.Uint64
+	Answered      atomic.Bool // an Open has ended, well or not
 	Fenced        atomic.Bool
 	// LastConfirm is Unix nanoseconds of the last confirmation; for display only.
 	LastConfirm atomic.Int64

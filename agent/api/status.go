@@ -9,6 +9,7 @@ import "time"
 // Status is the answer of GET /v1/status.
 type Status struct {
 	Gateway   string           `json:"gateway"`
+	Identity  IdentityStatus   `json:"identity"`
 	Version   string           `json:"version"`
 	Started   time.Time        `json:"started"`
 	Clock     ClockStatus      `json:"clock"`
@@ -17,6 +18,22 @@ type Status struct {
 	Pipelines []PipelineStatus `json:"pipelines"`
 	// Problems are what an operator should look at now, one sentence each.
 	Problems []string `json:"problems,omitempty"`
+}
+
+// IdentityStatus is who this device is, and whether another has taken its place.
+type IdentityStatus struct {
+	Incarnation string `json:"incarnation"` // major.minor
+	Board       string `json:"board"`
+	Fenced      string `json:"fenced,omitempty"` // why it works no more; "" it works
+	// What it has not delivered; nil: not counted (it is not fenced, or pipelines are still stopping).
+	Stranded *StrandedStatus `json:"stranded,omitempty"`
+}
+
+// StrandedStatus counts what lies on a fenced device.
+type StrandedStatus struct {
+	Results uint64 `json:"results"` // made, and confirmed by no upstream
+	Records uint64 `json:"records"` // received, and of no result or state yet
+	Bytes   int64  `json:"bytes"`
 }
 
 // ClockStatus is the stamp that journal frames get now.

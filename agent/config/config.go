@@ -21,6 +21,7 @@ type Config struct {
 	File      string
 	Gateway   plan.Text // "": derived from the machine id (GatewayFromMachineID)
 	StateDir  plan.Text // absolute
+	Board     string    // "": what the hardware says
 	Brokers   []*Broker
 	Sources   []*Source
 	Pipelines []*Pipeline
@@ -179,6 +180,8 @@ var top = &object[Config]{
 	list: []*setting{
 		set("gateway", nameKind("the gateway's name", true), func(c *Config) *plan.Text { return &c.Gateway },
 			"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
+		set("board", boardKind, func(c *Config) *string { return &c.Board },
+			"Name of the hardware that state_dir is bound to. Left out: the serial number of the device tree, else the DMI product id, else the machine id. For containers, which have none of their own."),
 		set("state_dir", pathKind, func(c *Config) *plan.Text { return &c.StateDir },
 			"Directory that weir owns: journal, outbox, checkpoints. One agent at a time; absolute.", byDefault("/var/lib/weir")),
 		set("brokers", named[Broker]{of: brokerObject, name: func(b *Broker) *plan.Text { return &b.Name }}, func(c *Config) *[]*Broker { return &c.Brokers },

@@ -55,6 +55,13 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 		trusted = "trusted"
 	}
 	fmt.Fprintf(t, "gateway %s\tweir %s\tup %s\tclock %s\n", s.Gateway, s.Version, time.Since(s.Started).Round(time.Second), trusted)
+	fmt.Fprintf(t, "incarnation %s\tboard %s\n", s.Identity.Incarnation, s.Identity.Board)
+	if s.Identity.Fenced != "" {
+		fmt.Fprintf(t, "FENCED\t%s\n", s.Identity.Fenced)
+	}
+	if n := s.Identity.Stranded; n != nil {
+		fmt.Fprintf(t, "not delivered\t%d results\t%d records\t%d bytes\n", n.Results, n.Records, n.Bytes)
+	}
 	state := "ok"
 	if s.Journal.Full {
 		state = "FULL: nothing is acknowledged until space is free"
