@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/objectsink"
 )
 
@@ -17,7 +18,7 @@ func (a *attempt) objectsConfig(s *plan.Sink) objectsink.Config {
 		}
 	}
 	if o.Endpoint.Value != "" {
-		c.S3 = &objectsink.S3{Endpoint: o.Endpoint.Value, Region: o.Region, Bucket: o.Bucket.Value, Prefix: o.Prefix.Value,
+		c.S3 = &bucket.S3{Endpoint: o.Endpoint.Value, Region: o.Region, Bucket: o.Bucket.Value, Prefix: o.Prefix.Value,
 			CredentialsFile: o.CredentialsFile, CAFile: o.CAFile, DialTimeout: 10 * time.Second, DenyPrivate: !a.agent.config.Security.AllowPrivate}
 	}
 	return c
