@@ -43,6 +43,8 @@ type Options struct {
 	TrustClock bool
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
+
+	claims claims // of tests
 }
 
 // Agent is one running daemon.
@@ -105,6 +107,11 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.registry.SetGateway(name)
+	if a.claims = a.options.claims; a.claims == nil {
+		if a.claims, err = openClaims(a.config, name); err != nil {
+			return err
+		}
+	}
 	if err := a.settleIdentity(used); err != nil {
 		return err
 	}

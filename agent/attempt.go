@@ -109,11 +109,20 @@ func (a *attempt) open(ctx context.Context) error {
 		lost = nil // it begins anew
 		if marks = a.beginAnew(); marks != nil {
 			source = emptySource{marks: marks, position: start}
+			if err := a.inheritMarks(0, nil); err != nil { // nothing waits
+				return err
+			}
 		}
 	}
 	if lost != nil {
 		lost.first = restored.Manifest.Position + 1 // an older one, where the newest was damaged
 		if marks, source, err = a.crossGap(ctx, lost, marks, source); err != nil {
+			return err
+		}
+	}
+	raised := restored.Manifest != nil && lost == nil && generationOf(marks) < a.agent.identity.LeastGeneration
+	if raised {
+		if marks, source, err = a.raiseGeneration(restored.Manifest, marks, source); err != nil {
 			return err
 		}
 	}
@@ -126,6 +135,12 @@ func (a *attempt) open(ctx context.Context) error {
 	}
 	if lost != nil {
 		if restored.Manifest, err = a.commitGap(ctx, restored.Manifest, lost, marks); err != nil {
+			return err
+		}
+		a.agent.acceptGap.used(a.spec.Name.Value)
+	}
+	if raised {
+		if restored.Manifest, err = a.commitGap(ctx, restored.Manifest, &lostRange{last: restored.Manifest.Position}, marks); err != nil {
 			return err
 		}
 	}

@@ -62,6 +62,15 @@ func (a *Agent) fenceOff(by *identity.Fenced) {
 	}
 }
 
+// lastStand is a last checkpoint, and a note of what upstream has confirmed: it will not be asked again.
+func lastStand(ctx context.Context) func(*attempt) error {
+	return func(at *attempt) error {
+		at.finalCheckpoint(ctx)
+		at.tell("remember what upstream has confirmed", at.outbox.Remember(ctx))
+		return nil
+	}
+}
+
 // standDown waits for the fence; then, once the sessions have ended, it stops every pipeline behind a last checkpoint and counts what is left here.
 func (a *Agent) standDown(ctx context.Context, stopIntake func(), ended func()) error {
 	select {
@@ -73,7 +82,12 @@ func (a *Agent) standDown(ctx context.Context, stopIntake func(), ended func()) 
 	ended()
 	var group errgroup.Group
 	for _, s := range a.supervisors {
-		group.Go(func() error { return s.ask(ctx, command{stop: true}) })
+		group.Go(func() error {
+			if err := s.ask(ctx, command{stop: true, before: lastStand(ctx)}); err == nil {
+				return nil
+			}
+			return s.ask(ctx, command{stop: true}) // it does not run, or is about to
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil // the agent stops

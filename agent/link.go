@@ -65,6 +65,7 @@ func (a *attempt) addLink(uid string, s *plan.Sink, e uplink.Endpoint) (*outbox.
 	if s != nil {
 		commit = s.Commit
 		so = streamOptions(s)
+		so.Inherited = a.inherited(uid)
 		if err := senderConfig(s.Spec, &c); err != nil {
 			return nil, err
 		}

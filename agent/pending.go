@@ -243,6 +243,11 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	for _, s := range a.graph.Sinks {
 		uids = append(uids, s.UID)
 	}
+	if way.Restarted {
+		if err := a.inherit(f.Head.Generation, f.Head.Sinks); err != nil {
+			return err
+		}
+	}
 	m, err := savepoints.Restore(ctx, f, savepoints.Into{
 		Store: a.store, Outbox: a.outbox, Pipeline: a.id, Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		PlanHash: a.graph.Hash, Behaviours: behaviours(a.graph), Sinks: append(uids, exec.DeadSink),
@@ -272,7 +277,7 @@ func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Ve
 	j := a.agent.journal
 	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
 		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,
-		Ends: a.outbox.Ends(), AcceptGap: o.AcceptGap,
+		Ends: a.outbox.Ends(), Least: a.agent.identity.LeastGeneration, AcceptGap: o.AcceptGap,
 	})
 	return verdict, way, err
 }

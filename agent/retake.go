@@ -14,7 +14,11 @@ import (
 
 // Retake makes a fenced device its gateway again, under a major above the one that has taken its place: from the central store where there is one. The agent must not run.
 // Durable on return; a repeat, once it was done, finds no fence.
-func Retake(ctx context.Context, cfg *config.Config) (inc uplink.Incarnation, err error) {
+func Retake(ctx context.Context, cfg *config.Config) (uplink.Incarnation, error) {
+	return retake(ctx, cfg, nil)
+}
+
+func retake(ctx context.Context, cfg *config.Config, claims claims) (inc uplink.Incarnation, err error) {
 	dir := cfg.StateDir.Value
 	lock, err := LockStateDir(dir)
 	if err != nil {
@@ -41,9 +45,10 @@ func Retake(ctx context.Context, cfg *config.Config) (inc uplink.Incarnation, er
 	}
 	board := identity.ReadBoard(cfg.Board, os.ReadFile)
 	next := r.Successor(board, by.Major+1)
-	claims, err := openClaims(cfg, registry.Gateway)
-	if err != nil {
-		return inc, err
+	if claims == nil {
+		if claims, err = openClaims(cfg, registry.Gateway); err != nil {
+			return inc, err
+		}
 	}
 	if claims != nil {
 		major, err := claims.Take(ctx, next.Token, next.Major)

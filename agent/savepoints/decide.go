@@ -18,6 +18,8 @@ type Ground struct {
 	Stood bool
 	// Ends are the streams that have given out results here.
 	Ends []pipeline.SinkMark
+	// Least generation that a new one may be: another device may have opened those below.
+	Least uint64
 	// AcceptGap: the operator allows that continuity is broken.
 	AcceptGap bool
 }
@@ -69,7 +71,7 @@ func Decide(h *savepoint.Head, g *Ground) (Way, error) {
 	default:
 		return w, nil
 	}
-	w.Restarted, w.Generation = true, newest+1
+	w.Restarted, w.Generation = true, max(newest+1, g.Least)
 	if !g.AcceptGap {
 		return w, fmt.Errorf("%w: %s; with --accept-gap the sinks begin generation %d, and upstream sees the break", ErrBreak, w.Why, w.Generation)
 	}

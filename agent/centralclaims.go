@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/uplink/bucket"
+	"github.com/weirstream/weir/uplink/central"
+)
+
+// bucketClaims are the claims in a bucket.
+type bucketClaims struct {
+	bucket  bucket.Bucket
+	gateway string
+	key     string // public, of whoever signs this device's manifests; "" none
+	wall    func() int64
+}
+
+// Check looks at the claim.
+func (b *bucketClaims) Check(ctx context.Context, major uint32, board string) (*identity.Fenced, error) {
+	c, err := central.HoldClaim(ctx, b.bucket, b.gateway, board, b.key, major, b.wall())
+	if errors.Is(err, central.ErrFenced) {
+		return &identity.Fenced{Major: c.Major, Board: c.Board, Where: fmt.Sprintf("the central store's claim of %s", b.gateway)}, nil
+	}
+	return nil, err
+}
+
+// Take takes a new major.
+func (b *bucketClaims) Take(ctx context.Context, board string, min uint32) (uint32, error) {
+	c, err := central.TakeClaim(ctx, b.bucket, b.gateway, board, b.key, min, b.wall())
+	return c.Major, err
+}
