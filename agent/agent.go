@@ -98,6 +98,9 @@ func (a *Agent) open() (err error) {
 	if a.lock, err = LockStateDir(dir); err != nil {
 		return err
 	}
+	if err := refuseCutShort(dir); err != nil {
+		return err
+	}
 	if a.registry, err = OpenRegistry(disk.OS, dir); err != nil {
 		return err
 	}

@@ -235,6 +235,10 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 	if err != nil {
 		return nil, err
 	}
+	loss, err := a.readLoss()
+	if err != nil {
+		return nil, err
+	}
 	return exec.New(exec.Options{
 		Graph: a.graph, Tables: tables, Restore: source, Start: start, Generation: a.generation,
 		Read: func(after pipeline.Position) (pipeline.BlockReader, error) {
@@ -253,6 +257,7 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 			a.coordinator.Deliver(s)
 		},
 		Handled: func(n int) { a.coordinator.Records(n) },
+		Loss:    loss,
 		Skip:    a.skip,
 		Slabs:   a.agent.slabs,
 		Ask:     a.agent.wished,

@@ -94,7 +94,9 @@ func TestRule29_FencedDeviceStopsKeepsAndHandsOver(t *testing.T) {
 	b.end()
 
 	b.start()
-	s = b.await("it starts fenced", func(s *api.Status) bool { return s.Identity.Fenced != "" && s.Pipelines[0].State == string(PipelineStopped) })
+	s = b.await("it starts fenced", func(s *api.Status) bool {
+		return s.Identity.Fenced != "" && s.Pipelines[0].State == string(PipelineStopped)
+	})
 	if s.Identity.Stranded == nil || *s.Identity.Stranded != *left {
 		t.Errorf("left %+v, before %+v", s.Identity.Stranded, left)
 	}

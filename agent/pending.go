@@ -277,7 +277,7 @@ func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Ve
 	j := a.agent.journal
 	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
 		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,
-		Ends: a.outbox.Ends(), Least: a.agent.identity.LeastGeneration, AcceptGap: o.AcceptGap,
+		Ends: a.outbox.Ends(), Least: a.agent.identity.LeastGeneration, Whole: o.Takeover, AcceptGap: o.AcceptGap,
 	})
 	return verdict, way, err
 }

@@ -42,6 +42,8 @@ type RestoreOptions struct {
 	AcceptGap         bool   `json:"accept_gap,omitempty"`
 	AllowDroppedState bool   `json:"allow_dropped_state,omitempty"`
 	Cancel            bool   `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
+	// Takeover: state_dir was made for it (weir restore): all that its journal holds came behind the savepoint.
+	Takeover bool `json:"takeover,omitempty"`
 }
 
 // bodyMax bounds what a request may bring.

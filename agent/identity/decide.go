@@ -44,5 +44,5 @@ func Decide(f Facts) (Action, error) {
 	if f.Central || f.NewBoard {
 		return NewMajor, nil
 	}
-	return Keep, fmt.Errorf("%w: it is of %s, this is %s; if it was moved here, and the other board will not run with a copy of it, start once with --new-board", ErrOtherBoard, f.Record.Token, token(f.Board))
+	return Keep, fmt.Errorf("%w: it is of %s, this is %s; if it was moved here, and the other board will not run with a copy of it, start once with --new-board", ErrOtherBoard, f.Record.Token, Token(f.Board))
 }

@@ -100,7 +100,7 @@ func (r *Record) Save(fsys disk.FS, stateDir string) error {
 // First is the record of a state_dir that has none. A state_dir that an agent of before has worked in was incarnation 1.0 without a board: its upstreams know it so, and
 // admit 1.1 of this board.
 func First(b Board, used bool) *Record {
-	r := &Record{Major: 1, Token: token(b), Board: b, Lineage: []uplink.Incarnation{{Major: 1}}}
+	r := &Record{Major: 1, Token: Token(b), Board: b, Lineage: []uplink.Incarnation{{Major: 1}}}
 	if used {
 		r.raise(uplink.Incarnation{Major: 1, Minor: 1})
 	}
@@ -109,7 +109,7 @@ func First(b Board, used bool) *Record {
 
 // Successor is the record of a new major on a board. r may be nil.
 func (r *Record) Successor(b Board, major uint32) *Record {
-	n := &Record{Token: token(b), Board: b}
+	n := &Record{Token: Token(b), Board: b}
 	if r != nil {
 		n.Lineage, n.LeastGeneration = slices.Clone(r.Lineage), r.LeastGeneration
 		if r.Board.Compare(b) == Same {
@@ -156,8 +156,8 @@ func rank(name string) int {
 	return -1
 }
 
-// token is the surest name; a board without any gets one by chance, so that at least two of them are not taken for one.
-func token(b Board) string {
+// Token is the surest name; a board without any gets one by chance, so that at least two of them are not taken for one.
+func Token(b Board) string {
 	if len(b) > 0 {
 		return b[0]
 	}

@@ -20,6 +20,8 @@ type Ground struct {
 	Ends []pipeline.SinkMark
 	// Least generation that a new one may be: another device may have opened those below.
 	Least uint64
+	// Whole: another device's state goes on here, and all that this journal holds came behind it.
+	Whole bool
 	// AcceptGap: the operator allows that continuity is broken.
 	AcceptGap bool
 }
@@ -53,7 +55,9 @@ func Decide(h *savepoint.Head, g *Ground) (Way, error) {
 	}
 	switch {
 	case h.Journal != g.Journal:
-		w.Position = g.Next - 1
+		if w.Position = g.Next - 1; g.Whole {
+			w.Position = g.First - 1
+		}
 		w.Why = "it was taken on another gateway or of another journal: what came in between is not here"
 	case w.Position+1 < g.First:
 		w.Lost = uint64(g.First - 1 - w.Position)

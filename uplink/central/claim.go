@@ -24,22 +24,15 @@ type Claim struct {
 
 const claimVersion = 1
 
-var (
-	// ErrFenced: the gateway is claimed by another device. It is final.
-	ErrFenced = errors.New("the gateway is claimed by another device")
-	// ErrClaim: the claim is damaged, or was written by a newer weir. Nothing is known of who holds the gateway.
-	ErrClaim = errors.New("the gateway's claim is not readable")
-)
+// ErrClaim: the claim is damaged, or was written by a newer weir. Nothing is known of who holds the gateway.
+var ErrClaim = errors.New("the gateway's claim is not readable")
 
 // claimTries bounds how often a claim is tried that others change meanwhile.
 const claimTries = 8
 
-// ClaimName is the object of a gateway's claim.
-func ClaimName(gateway string) string { return gateway + "/claim" }
-
 // ReadClaim gives the claim of a gateway and its version for Replace. Major 0 and version "": there is none.
 func ReadClaim(ctx context.Context, b bucket.Bucket, gateway string) (Claim, string, error) {
-	body, version, err := b.Get(ctx, ClaimName(gateway))
+	body, version, err := b.Get(ctx, NamesOf(gateway).Claim())
 	if errors.Is(err, bucket.ErrNotFound) {
 		return Claim{}, "", nil
 	}
@@ -69,7 +62,7 @@ func decodeClaim(body []byte) (c Claim, err error) {
 // TakeClaim claims a gateway for a board under a major above that of the claim that stands, and at least minMajor. It is durable on return; who held the gateway before
 // is fenced from then on. Called again it takes one more major.
 func TakeClaim(ctx context.Context, b bucket.Bucket, gateway, board, key string, minMajor uint32, wallMs int64) (Claim, error) {
-	if err := b.Prepare(ctx, gateway+"/"); err != nil {
+	if err := b.Prepare(ctx, NamesOf(gateway).Dir()); err != nil {
 		return Claim{}, fmt.Errorf("claim %s: %w", gateway, err)
 	}
 	next := Claim{Version: claimVersion, Board: board, Key: key, ClaimedMs: wallMs, By: chance()}
@@ -98,7 +91,7 @@ func put(ctx context.Context, b bucket.Bucket, gateway, version string, c *Claim
 	if err != nil {
 		return err
 	}
-	_, err = b.Replace(ctx, ClaimName(gateway), version, append(body, '\n'))
+	_, err = b.Replace(ctx, NamesOf(gateway).Claim(), version, append(body, '\n'))
 	return err
 }
 
@@ -107,16 +100,16 @@ type Standing uint8
 
 // The standings.
 const (
-	Held   Standing = iota // it is this device's
-	Free                   // nobody's, or of an earlier major: this device may put its own
-	Fenced                 // another device's
+	Held  Standing = iota // it is this device's
+	Free                  // nobody's, or of an earlier major: this device may put its own
+	Taken                 // another device's
 )
 
 // Judge is pure: what the claim that stands means to a device with a major on a board.
 func (c *Claim) Judge(major uint32, board string) Standing {
 	switch {
 	case c.Major > major || c.Major == major && c.Board != board:
-		return Fenced
+		return Taken
 	case c.Major == major:
 		return Held
 	}
@@ -130,14 +123,14 @@ func HoldClaim(ctx context.Context, b bucket.Bucket, gateway, board, key string,
 		return Claim{}, err
 	}
 	switch stands.Judge(major, board) {
-	case Fenced:
+	case Taken:
 		return stands, fmt.Errorf("%w: major %d, board %s", ErrFenced, stands.Major, stands.Board)
 	case Held:
 		if key == "" || stands.Key == key {
 			return stands, nil
 		}
 	case Free:
-		if err := b.Prepare(ctx, gateway+"/"); err != nil {
+		if err := b.Prepare(ctx, NamesOf(gateway).Dir()); err != nil {
 			return Claim{}, fmt.Errorf("claim %s: %w", gateway, err)
 		}
 	}

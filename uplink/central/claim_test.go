@@ -126,7 +126,7 @@ func TestHoldClaim(t *testing.T) {
 	if c, _, err := ReadClaim(t.Context(), m, "gw"); err != nil || c.Major != 2 || c.Board != "b" {
 		t.Errorf("the holder did not put its claim back: %+v %v", c, err)
 	}
-	m.Change(ClaimName("gw"), func(b []byte) []byte { return b[:len(b)/2] })
+	m.Change(NamesOf("gw").Claim(), func(b []byte) []byte { return b[:len(b)/2] })
 	if err := hold("b", 2); !errors.Is(err, ErrClaim) || errors.Is(err, ErrFenced) {
 		t.Errorf("a damaged claim fences nobody and is not overwritten: %v", err)
 	}
