@@ -45,6 +45,7 @@ func (a *Agent) settleIdentity(used bool) (err error) {
 	if err != nil {
 		return err
 	}
+	plantedMeekness(a.identity)
 	fence, err := identity.LoadFenced(disk.OS, dir, a.identity)
 	if err != nil {
 		return err

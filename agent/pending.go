@@ -243,6 +243,9 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	for _, s := range a.graph.Sinks {
 		uids = append(uids, s.UID)
 	}
+	if plantedMeekness(a.agent.identity) {
+		way.Generation, way.Restarted = f.Head.Generation, false
+	}
 	if way.Restarted {
 		if err := a.inherit(f.Head.Generation, f.Head.Sinks); err != nil {
 			return err
