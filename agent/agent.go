@@ -67,6 +67,7 @@ type Agent struct {
 	sessions    []*session
 	rebirths    *rebirths
 	ways        map[string]*uplink.Link // those of the config, by name
+	offsites    *offsites               // nil: no central store
 	supervisors []*supervisor
 	failed      chan error // holds the journal's failure
 	refused     chan error // holds why no pipeline can run
@@ -143,6 +144,9 @@ func (a *Agent) open() (err error) {
 		a.sessions = append(a.sessions, s)
 	}
 	a.ways = a.newWays(a.config.Links)
+	if err := a.openCentral(); err != nil {
+		return err
+	}
 	a.rebirths = newRebirths(a.journal.Last(), a.publish, a.log)
 	a.journal.SetCarry(a.carry)
 	for _, p := range a.runs {
@@ -277,6 +281,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.rebirths.run(gctx) })
 	group.Go(func() error { return a.watchClaim(gctx) })
 	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.Wait() }) })
+	if a.offsites != nil && a.fence.err() == nil {
+		group.Go(func() error { a.offsites.uploader.Run(gctx); return nil })
+	}
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error {
 		select {
@@ -371,6 +378,12 @@ func (a *Agent) nextDeadline() int64 {
 func (a *Agent) Close() error {
 	var err error
 	err = a.closeEarly()
+	if a.claims != nil {
+		err = errors.Join(err, a.claims.Close())
+	}
+	if a.offsites != nil {
+		err = errors.Join(err, a.offsites.bucket.Close())
+	}
 	if a.journal != nil {
 		err = errors.Join(err, a.journal.Close())
 		a.journal = nil

@@ -68,6 +68,9 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	if a.feed != nil {
 		group.Go(func() error { return a.feed.run(gctx) })
 	}
+	if p := a.offsite(); p != nil {
+		group.Go(func() error { return a.runOffsite(gctx, p) })
+	}
 	group.Go(func() error { return a.engine.Run(gctx) })
 	ready(a)
 	err := group.Wait()
@@ -275,7 +278,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 		},
 		Store: a.store, Engine: a.engine, Outbox: sealer{Outbox: a.outbox, journal: a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
 		Pressed: func() bool { return a.agent.journal.Stats().Log.Full && !a.blocked() },
-		Current: r.Manifest, Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
+		Current: r.Manifest, KeepFrom: a.keepFrom(), Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
 	})
 	if err != nil {
 		return err

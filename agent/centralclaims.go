@@ -2,9 +2,12 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/central"
@@ -17,6 +20,25 @@ type bucketClaims struct {
 	key     string // public, of whoever signs this device's manifests; "" none
 	wall    func() int64
 }
+
+// openClaims is the central store of a config; nil when it has none.
+func openClaims(cfg *config.Config, gateway string) (claims, error) {
+	if cfg.Central.URL.Value == "" {
+		return nil, nil
+	}
+	key, err := SigningKey(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b, err := OpenCentral(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &bucketClaims{bucket: b, gateway: gateway, key: central.FormatPublic(key.Public().(ed25519.PublicKey)), wall: func() int64 { return time.Now().UnixMilli() }}, nil
+}
+
+// Close drops idle connections.
+func (b *bucketClaims) Close() error { return b.bucket.Close() }
 
 // Check looks at the claim.
 func (b *bucketClaims) Check(ctx context.Context, major uint32, board string) (*identity.Fenced, error) {

@@ -2,11 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/uplink/central"
 )
 
 // claims is what the central store tells of who may speak for this gateway.
@@ -15,17 +16,15 @@ type claims interface {
 	Check(ctx context.Context, major uint32, board string) (by *identity.Fenced, err error)
 	// Take takes a new major, at least min.
 	Take(ctx context.Context, board string, min uint32) (uint32, error)
+	Close() error
 }
-
-// fencePoll is how often the claim is looked at, give or take a fifth.
-const fencePoll = 30 * time.Second
 
 // watchClaim looks at the claim until the device is fenced or ctx ends.
 func (a *Agent) watchClaim(ctx context.Context) error {
 	if a.claims == nil {
 		return nil
 	}
-	every := a.fencePoll()
+	every := a.config.Central.FencePoll
 	for {
 		a.checkClaim(ctx)
 		wait := time.Duration(float64(every) * (0.8 + 0.4*rand.Float64()))
@@ -103,7 +102,12 @@ func (a *Agent) sinksAnswered() bool {
 	return true
 }
 
-func (a *Agent) fencePoll() time.Duration { return fencePoll }
-
-// openClaims is the central store of a config; nil when there is none.
-func openClaims(cfg *config.Config, gateway string) (claims, error) { return nil, nil }
+// uploadFence is asked before a head in the central store is moved.
+func (a *Agent) uploadFence(ctx context.Context) error {
+	by, err := a.claims.Check(ctx, a.identity.Major, a.board())
+	if by != nil {
+		a.fenceOff(by)
+		return fmt.Errorf("%w: %s", central.ErrFenced, by.Why())
+	}
+	return err
+}

@@ -29,16 +29,12 @@ type Loss struct {
 	TakenMs  int64  `json:"taken_ms"`
 }
 
-const (
-	// lossMargin: how long behind the claim the device before may go on receiving what is then lost. It looks at the claim every fencePoll.
-	lossMargin = 2 * fencePoll
-	// wallLike is how far an event time may be from the wall clock that is taken for the same clock.
-	wallLike = 24 * time.Hour
-)
+// wallLike is how far an event time may be from the wall clock that is taken for the same clock.
+const wallLike = 24 * time.Hour
 
 // lossOf is pure. clocks are those of the savepoint's sources. The stretch begins where the watermark stood, less the lateness that windows allow: every window that was open
-// is in it. It ends when the device before has stopped, by the clock that event times go by: the wall clock, or one that is far from it and goes on as fast.
-func lossOf(h *savepoint.Head, clocks []sourceClock, latenessMs, takenMs int64) Loss {
+// is in it. It ends when the device before has stopped, two polls of the claim behind it, by the clock that event times go by: the wall clock, or one that is far from it and goes on as fast.
+func lossOf(h *savepoint.Head, clocks []sourceClock, latenessMs, takenMs int64, poll time.Duration) Loss {
 	l := Loss{FromMs: h.CreatedMs, ToMs: takenMs, Position: h.Position, LeftMs: h.CreatedMs, TakenMs: takenMs}
 	for i, c := range clocks {
 		to := takenMs
@@ -51,7 +47,7 @@ func lossOf(h *savepoint.Head, clocks []sourceClock, latenessMs, takenMs int64) 
 		l.FromMs, l.ToMs = min(l.FromMs, c.watermark), max(l.ToMs, to)
 	}
 	l.FromMs -= latenessMs
-	l.ToMs = max(l.ToMs, l.FromMs) + lossMargin.Milliseconds()
+	l.ToMs = max(l.ToMs, l.FromMs) + 2*poll.Milliseconds()
 	return l
 }
 

@@ -48,6 +48,14 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 			metrics.WriteCounterUint64(w, "weir_state_written_bytes_total"+l, p.Large.Written)
 			metrics.WriteGaugeUint64(w, "weir_state_memory_bytes"+l, p.Large.Memory)
 		}
+		if c := p.Central; c != nil {
+			metrics.WriteGaugeUint64(w, "weir_central_position"+l, c.Position)
+			metrics.WriteGaugeFloat64(w, "weir_central_age_seconds"+l, c.AgeSeconds)
+			metrics.WriteGaugeUint64(w, "weir_central_pending_bytes"+l, c.Pending)
+			metrics.WriteGaugeUint64(w, "weir_central_ok"+l, flag(c.Error == ""))
+			metrics.WriteGaugeUint64(w, "weir_central_fenced"+l, flag(c.Fenced))
+			counters(w, "weir_central", l, "uploads", c.Uploads, "sent_bytes", c.Sent)
+		}
 		if d := p.Dead; d != nil {
 			counters(w, "weir_deadletter", l, "kept", d.Kept, "evicted", d.Evicted, "expired", d.Expired, "requeued", d.Requeued)
 			metrics.WriteGaugeUint64(w, "weir_deadletter_held"+l, d.Held)

@@ -49,6 +49,9 @@ func retake(ctx context.Context, cfg *config.Config, claims claims) (inc uplink.
 		if claims, err = openClaims(cfg, registry.Gateway); err != nil {
 			return inc, err
 		}
+		if claims != nil {
+			defer claims.Close()
+		}
 	}
 	if claims != nil {
 		major, err := claims.Take(ctx, next.Token, next.Major)

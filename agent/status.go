@@ -65,6 +65,9 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 	}
 	at := s.current
 	s.mu.Unlock()
+	if id, err := parseUUID(p.UUID); err == nil {
+		p.Central = a.centralStatus(id)
+	}
 	if at == nil {
 		return p
 	}
@@ -158,6 +161,9 @@ func problems(s *api.Status) (list []string) {
 		if len(p.StaleLookups) > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s goes on with the earlier content of %s: the content is part of its plan, and its checkpoints were made with it; a pipeline of a new name takes the new one",
 				p.Name, strings.Join(p.StaleLookups, ", ")))
+		}
+		if c := p.Central; c != nil && c.Error != "" {
+			list = append(list, fmt.Sprintf("pipeline %s, central store: %s", p.Name, c.Error))
 		}
 		if p.Checkpoint.InARow > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))

@@ -16,6 +16,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -25,6 +26,8 @@ import (
 
 // Legacy is where a replacement finds what the device before it has left.
 type Legacy interface {
+	// Look tells whether there is anything of a gateway.
+	Look(ctx context.Context, gateway string) error
 	// Leave puts a savepoint of each pipeline of a gateway into a directory, each whole or not at all, and tells of each. A pipeline whose state cannot be had has an Err.
 	Leave(ctx context.Context, gateway, into string) ([]Left, error)
 }
@@ -33,6 +36,7 @@ type Legacy interface {
 type Left struct {
 	Pipeline string // its name in the config of the device before
 	File     string // of a savepoint
+	Note     string // what the operator should know of it
 	Err      error
 }
 
@@ -56,6 +60,7 @@ type TakenOver struct {
 	Incarnation string              `json:"incarnation"`
 	Pipelines   []TakenOverPipeline `json:"pipelines"`
 	Left        []string            `json:"left,omitempty"` // pipelines of the device before that this config does not have
+	Notes       []string            `json:"notes,omitempty"`
 }
 
 // TakenOverPipeline is one pipeline. Loss nil: it starts empty.
@@ -98,7 +103,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 	if err := o.fault("begun"); err != nil {
 		return nil, err
 	}
-	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.Board, os.ReadFile)}
+	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.Board, os.ReadFile), poll: cfg.Central.FencePoll}
 	for _, p := range cfg.Pipelines {
 		if p.Restart.Failover == config.FailoverRegion {
 			t.wanted = append(t.wanted, p.Regions()...)
@@ -109,6 +114,9 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 	if t.claims = o.claims; t.claims == nil {
 		if t.claims, err = openClaims(cfg, o.Gateway); err != nil {
 			return nil, err
+		}
+		if t.claims != nil {
+			defer t.claims.Close()
 		}
 	}
 	if err := t.run(ctx); err != nil {
@@ -126,10 +134,14 @@ type takeover struct {
 	left    map[string]*savepoint.File
 	files   map[string]string
 	takenMs int64
+	poll    time.Duration
 	told    *TakenOver
 }
 
 func (t *takeover) run(ctx context.Context) error {
+	if err := t.o.From.Look(ctx, t.o.Gateway); err != nil { // a wrong name must fence nobody
+		return fmt.Errorf("look for what gateway %s has left: %w", t.o.Gateway, err)
+	}
 	// The claim comes first: from then on the device before leaves nothing more, and what is fetched is the last.
 	major, err := t.claim(ctx)
 	if err != nil {
@@ -226,6 +238,9 @@ func (t *takeover) fetch(ctx context.Context) error {
 			continue
 		}
 		t.left[l.Pipeline], t.files[l.Pipeline] = f, l.File
+		if l.Note != "" {
+			t.told.Notes = append(t.told.Notes, fmt.Sprintf("pipeline %s: %s", l.Pipeline, l.Note))
+		}
 	}
 	var problems []error
 	for _, p := range t.wanted {
@@ -277,7 +292,7 @@ func (t *takeover) order(r *Registry, p *config.Pipeline) error {
 	if err != nil {
 		return err
 	}
-	loss := lossOf(&f.Head, clocks, latenessOf(p), t.takenMs)
+	loss := lossOf(&f.Head, clocks, latenessOf(p), t.takenMs, t.poll)
 	dir := filepath.Join(t.dir, "pipelines", id.String())
 	if err := disk.OS.MkdirAll(dir); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
@@ -319,7 +334,7 @@ func beginTakeover(dir, gateway string) error {
 		if !again {
 			return fmt.Errorf("state_dir %s is not empty: it has %s; a device takes another's place with an empty one", dir, e.Name())
 		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := clearOf(filepath.Join(dir, e.Name())); err != nil {
 			return fmt.Errorf("clear state_dir of what a restore that was cut short has left: %w", err)
 		}
 	}
@@ -331,6 +346,20 @@ func beginTakeover(dir, gateway string) error {
 		return fmt.Errorf("begin the restore: %w", err)
 	}
 	return nil
+}
+
+// clearOf removes what a restore that was cut short has made; pieces that were fetched stay: they are known by their sums.
+func clearOf(name string) error {
+	if filepath.Base(name) != "savepoints" {
+		return os.RemoveAll(name)
+	}
+	entries, err := os.ReadDir(name)
+	for _, e := range entries {
+		if err == nil && !strings.HasSuffix(e.Name(), offsite.PartsSuffix) {
+			err = os.RemoveAll(filepath.Join(name, e.Name()))
+		}
+	}
+	return err
 }
 
 func endTakeover(dir string) error {
@@ -347,17 +376,37 @@ func endTakeover(dir string) error {
 // Directory is a Legacy of savepoint files in a directory.
 type Directory string
 
+// Look reads the files.
+func (d Directory) Look(ctx context.Context, gateway string) error {
+	_, err := d.newest(ctx, gateway)
+	return err
+}
+
 // Leave copies the newest savepoint of each of the gateway's pipelines. A file that is not whole is passed over when there is an older one.
 func (d Directory) Leave(ctx context.Context, gateway, into string) (list []Left, err error) {
+	newest, err := d.newest(ctx, gateway)
+	if err != nil {
+		return nil, err
+	}
+	for pipeline, name := range newest {
+		to := filepath.Join(into, "restored-"+strings.TrimPrefix(filepath.Base(name), "restored-"))
+		if err := copyFile(name, to); err != nil {
+			return nil, fmt.Errorf("copy savepoint %s: %w", name, err)
+		}
+		list = append(list, Left{Pipeline: pipeline, File: to})
+	}
+	slices.SortFunc(list, func(a, b Left) int { return strings.Compare(a.Pipeline, b.Pipeline) })
+	return list, nil
+}
+
+// newest gives the file of each pipeline; an error when there is none at all.
+func (d Directory) newest(ctx context.Context, gateway string) (files map[string]string, err error) {
 	names, err := filepath.Glob(filepath.Join(string(d), "*"+SavepointSuffix))
 	if err != nil {
 		return nil, err
 	}
-	type found struct {
-		name string
-		head savepoint.Head
-	}
-	newest := map[string]found{}
+	files = map[string]string{}
+	heads := map[string]*savepoint.Head{}
 	var bad []error
 	for _, name := range names {
 		f, err := ReadSavepoint(ctx, name)
@@ -365,26 +414,18 @@ func (d Directory) Leave(ctx context.Context, gateway, into string) (list []Left
 			bad = append(bad, err)
 			continue
 		}
-		h := f.Head
+		h := &f.Head
 		if err := f.Close(); err != nil {
 			return nil, err
 		}
-		if n, ok := newest[h.Pipeline]; h.Gateway == gateway && (!ok || newer(&h, &n.head)) {
-			newest[h.Pipeline] = found{name, h}
+		if n := heads[h.Pipeline]; h.Gateway == gateway && (n == nil || newer(h, n)) {
+			heads[h.Pipeline], files[h.Pipeline] = h, name
 		}
 	}
-	if len(newest) == 0 {
+	if len(files) == 0 {
 		return nil, errors.Join(append(bad, fmt.Errorf("%w: no savepoint of gateway %s in %s", fs.ErrNotExist, gateway, d))...)
 	}
-	for _, f := range newest {
-		to := filepath.Join(into, "restored-"+strings.TrimPrefix(filepath.Base(f.name), "restored-"))
-		if err := copyFile(f.name, to); err != nil {
-			return nil, fmt.Errorf("copy savepoint %s: %w", f.name, err)
-		}
-		list = append(list, Left{Pipeline: f.head.Pipeline, File: to})
-	}
-	slices.SortFunc(list, func(a, b Left) int { return strings.Compare(a.Pipeline, b.Pipeline) })
-	return list, nil
+	return files, nil
 }
 
 // copyFile makes a file that is whole or absent, durably. A repeat is harmless.

@@ -78,6 +78,7 @@ type PipelineStatus struct {
 	LagLimit   int64            `json:"lag_limit,omitempty"` // lag_limit of the config; 0: none
 	Checkpoint CheckpointStatus `json:"checkpoint"`
 	Large      *StateStatus     `json:"large_state,omitempty"` // with the backend pebble
+	Central    *CentralStatus   `json:"central,omitempty"`     // with a central store
 	Tasks      []TaskStatus     `json:"tasks"`
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`
@@ -101,6 +102,25 @@ type CheckpointStatus struct {
 	Failed     uint64  `json:"failed_total"`
 	InARow     uint64  `json:"failed_in_a_row"`
 	LastError  string  `json:"last_error,omitempty"`
+}
+
+// CentralStatus is how far a pipeline's checkpoints are kept off this device.
+type CentralStatus struct {
+	Serial     uint64 `json:"serial"` // of the newest upload; 0: none
+	Checkpoint uint64 `json:"checkpoint"`
+	Position   uint64 `json:"position"`
+	// Created is when that checkpoint was made, by this device's clock.
+	Created *time.Time `json:"created,omitempty"`
+	// AgeSeconds is what would be lost if the device died now: how old the newest state in the store is. -1: not known.
+	AgeSeconds float64 `json:"age_seconds"`
+	Pending    uint64  `json:"pending_bytes"` // of the upload under way
+	Base       bool    `json:"base"`          // it holds all of the state
+	Sent       uint64  `json:"sent_bytes_total"`
+	Uploads    uint64  `json:"uploads_total"`
+	BaseBytes  uint64  `json:"base_bytes"`
+	DeltaBytes uint64  `json:"delta_bytes"`
+	Fenced     bool    `json:"fenced,omitempty"` // another device writes for this gateway
+	Error      string  `json:"error,omitempty"`
 }
 
 // StateStatus is what the backend pebble holds, in bytes.

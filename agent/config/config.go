@@ -26,6 +26,7 @@ type Config struct {
 	Sources   []*Source
 	Pipelines []*Pipeline
 	Links     []*Link
+	Central   Central
 	Journal   Journal
 	API       API
 	Log       Log
@@ -176,7 +177,7 @@ func (c *Config) Broker(name string) *Broker {
 
 // top is the whole file.
 var top = &object[Config]{
-	what: "the config", unknown: notYet(map[string]string{"central": "checkpoints stay on this device"}),
+	what: "the config",
 	list: []*setting{
 		set("gateway", nameKind("the gateway's name", true), func(c *Config) *plan.Text { return &c.Gateway },
 			"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
@@ -192,6 +193,8 @@ var top = &object[Config]{
 			"Pipelines by name. The failure of one leaves the others alone."),
 		set("links", named[Link]{of: linkObject, name: func(l *Link) *plan.Text { return &l.Name }}, func(c *Config) *[]*Link { return &c.Links },
 			"Ways upstream that sinks share, by name: bandwidth, and hours of a metered line (docs/sinks.md). A sink names its link in `link`."),
+		set("central", centralObject, func(c *Config) *Central { return &c.Central },
+			"Checkpoints are kept off this device too, so that another one can go on (docs/central.md). Left out: they stay on this device."),
 		set("journal", journalObject, func(c *Config) *Journal { return &c.Journal },
 			"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
 		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),

@@ -77,7 +77,7 @@ func next(p progress, f facts, o outcome) progress {
 		}
 		return begin(f)
 	case phaseChain:
-		if o == outDiffers {
+		if o == outDiffers && !f.plant.trusting {
 			return progress{phaseDrop, 0}
 		}
 		return begin(f)
@@ -127,6 +127,9 @@ func next(p progress, f facts, o outcome) progress {
 func begin(f facts) progress {
 	if !f.built {
 		return progress{phaseBuild, 0}
+	}
+	if f.plant.headFirst {
+		return progress{phaseMove, 0}
 	}
 	return object(0, f)
 }

@@ -14,6 +14,8 @@ import (
 
 func takeoverCommand(o *options) *cobra.Command {
 	var from string
+	var keys []string
+	var identity string
 	var to agent.TakeoverOptions
 	c := &cobra.Command{
 		Use: "restore --from central|DIRECTORY --gateway OLD", Short: "Take the place of a device that is lost or broken, on an empty state_dir",
@@ -35,7 +37,7 @@ savepoint restore.`,
 					return err
 				}
 			}
-			if to.From, err = agent.OpenLegacy(cfg, from); err != nil {
+			if to.From, err = agent.OpenLegacy(cfg, from, keys, identity); err != nil {
 				return usageError{err}
 			}
 			t, err := agent.Takeover(c.Context(), cfg, to)
@@ -50,6 +52,8 @@ savepoint restore.`,
 	}
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "central, or a directory with savepoint files")
+	f.StringSliceVar(&keys, "key", nil, "public keys whose signatures count (weir central key on the device before; default any)")
+	f.StringVar(&identity, "identity", "", "file of the private key (age) that opens encrypted uploads")
 	f.StringVar(&to.Gateway, "gateway", "", "name of the gateway whose place this device takes")
 	f.StringSliceVar(&to.Pipelines, "pipeline", nil, "pipelines that are taken over (default all of the config); the others start empty")
 	f.StringSliceVar(&to.AcceptLoss, "accept-loss", nil, "pipelines that may start empty because nothing is left of them")
@@ -69,6 +73,9 @@ func printTakeover(w io.Writer, t *agent.TakenOver) error {
 		fmt.Fprintf(w, "pipeline %s: goes on from position %d, left %s; lost is what came between then and now, %s (%s)\n",
 			p.Name, l.Position, day(l.LeftMs), day(l.TakenMs), time.Duration(max(0, l.TakenMs-l.LeftMs))*time.Millisecond)
 		fmt.Fprintf(w, "  windows that overlap %s to %s are marked partial\n", day(l.FromMs), day(l.ToMs))
+	}
+	for _, note := range t.Notes {
+		fmt.Fprintln(w, note)
 	}
 	for _, name := range t.Left {
 		fmt.Fprintf(w, "pipeline %s: not in this config, left where it is\n", name)
