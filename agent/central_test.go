@@ -90,7 +90,6 @@ func savepointText(t *testing.T, file string) string {
 	return out.String()
 }
 
-
 // TestCentralStoreHoldsTheState: what is fetched is what a savepoint of the same instant holds, for every backend and checkpoint store, with results that upstream does not hold, through a
 // restart; and a pipeline goes on from it as from any savepoint.
 func TestCentralStoreHoldsTheState(t *testing.T) {

@@ -22,28 +22,37 @@ import (
 // FromCentral is the place that `weir restore --from` calls central.
 const FromCentral = "central"
 
-// OpenLegacy gives what a device is restored from: the central store of the config, or savepoint files in a directory. keys are the public keys whose signatures count, none: any;
-// identity is a file that opens encrypted pieces, "" none.
-func OpenLegacy(cfg *config.Config, from string, keys []string, identity string) (Legacy, error) {
+// Trusted says whom a restore believes in what it reads of a central store.
+type Trusted struct {
+	Keys     []string // public keys whose signatures count
+	Any      bool     // or whoever may write to the store
+	Identity string   // file of the private key that opens encrypted pieces; "" none
+}
+
+// OpenLegacy gives what a device is restored from: the central store of the config, or savepoint files in a directory.
+func OpenLegacy(cfg *config.Config, from string, t Trusted) (Legacy, error) {
 	if from != FromCentral {
 		if info, err := os.Stat(from); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("%s is neither %q nor a directory", from, FromCentral)
 		}
-		if len(keys) > 0 || identity != "" {
-			return nil, errors.New("--key and --identity are for a central store")
+		if len(t.Keys) > 0 || t.Any || t.Identity != "" {
+			return nil, errors.New("--key, --any-key and --identity are for a central store")
 		}
 		return Directory(from), nil
 	}
-	u := &uploads{timeout: cfg.Central.Timeout}
-	for _, k := range keys {
+	if t.Any == (len(t.Keys) > 0) {
+		return nil, errors.New("--key is needed, the key that the device before signed with (weir central key printed it there), or --any-key")
+	}
+	u := &uploads{timeout: 10 * cfg.Central.Timeout}
+	for _, k := range t.Keys {
 		key, err := central.ParsePublic(k)
 		if err != nil {
 			return nil, fmt.Errorf("--key: %w", err)
 		}
 		u.trust = append(u.trust, key)
 	}
-	if identity != "" {
-		b, err := os.ReadFile(identity)
+	if t.Identity != "" {
+		b, err := os.ReadFile(t.Identity)
 		if err == nil {
 			u.unseal, err = central.UnsealWith(b)
 		}
@@ -123,7 +132,7 @@ func (u *uploads) fetch(ctx context.Context, f *central.Fetcher, l central.Liste
 	left.Pipeline = report.Head.Pipeline
 	var notes []string
 	if len(u.trust) == 0 {
-		notes = append(notes, "signed by "+report.Key+", which was taken on trust; --key names the keys that count")
+		notes = append(notes, "signed by "+report.Key+", which was taken on trust (--any-key)")
 	}
 	for _, p := range report.PassedOver {
 		notes = append(notes, "passed over: "+p.String())

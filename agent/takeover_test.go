@@ -200,7 +200,7 @@ func TestRule27_ReplacementFromCentral(t *testing.T) {
 	up := old.await("all is out", settled).Pipelines[0].Central.Position // the uploads go on too
 
 	twin := old.twin()
-	legacy, err := OpenLegacy(twin.parse(), FromCentral, nil, "")
+	legacy, err := OpenLegacy(twin.parse(), FromCentral, Trusted{Any: true})
 	if err != nil {
 		t.Fatal(err)
 	}

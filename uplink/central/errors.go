@@ -15,6 +15,8 @@ var (
 	ErrForeign = errors.New("belongs to another gateway or pipeline")
 	// ErrEncrypted: a piece is encrypted, and no identity was given that opens it.
 	ErrEncrypted = errors.New("piece is encrypted")
+	// ErrOld: an upload is older than what is known to have been there.
+	ErrOld = errors.New("upload is too old")
 	// ErrNothing: the store has no checkpoint of the pipeline that can be read whole.
 	ErrNothing = errors.New("no uploaded checkpoint can be fetched")
 	// ErrOrder: what was given to be uploaded is out of order.

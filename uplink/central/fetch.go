@@ -19,6 +19,8 @@ type Fetcher struct {
 	Trust Trust
 	// Unseal opens encrypted pieces; nil: there are none.
 	Unseal Unseal
+	// Least is the lowest serial that is fetched: whoever writes to the store cannot go back behind what is known to have been there.
+	Least uint64
 	// Timeout is how long a request may take. 0: as long as ctx lasts.
 	Timeout time.Duration
 	// Told, if not nil, hears how many bytes of how many were read.
@@ -204,7 +206,7 @@ func (f *Fetcher) head(ctx context.Context, id UUID, passed *[]PassedOver) (SHA,
 
 // damage says that an error is the store's: an older upload may do.
 func damage(err error) bool {
-	for _, e := range []error{bucket.ErrNotFound, bucket.ErrTooLarge, ErrDamaged, ErrSignature, ErrForeign} {
+	for _, e := range []error{bucket.ErrNotFound, bucket.ErrTooLarge, ErrDamaged, ErrSignature, ErrForeign, ErrOld} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -219,7 +221,11 @@ func (f *Fetcher) try(ctx context.Context, id UUID, sha SHA, scratch Spool, pass
 	if err == nil {
 		p.Serial, p.TimeMs, before = m.Serial, m.CreatedMs, m.Previous
 		got = &Fetched{Manifest: m, SHA: sha, Key: key, scratch: scratch, codec: f.codec, unseal: f.Unseal}
-		err = f.fill(ctx, got)
+		if m.Serial < f.Least {
+			err = fmt.Errorf("%w: upload %d, at least %d is wanted", ErrOld, m.Serial, f.Least)
+		} else {
+			err = f.fill(ctx, got)
+		}
 	}
 	if err == nil {
 		return got, before, nil

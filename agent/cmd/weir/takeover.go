@@ -14,8 +14,7 @@ import (
 
 func takeoverCommand(o *options) *cobra.Command {
 	var from string
-	var keys []string
-	var identity string
+	var trusted agent.Trusted
 	var to agent.TakeoverOptions
 	c := &cobra.Command{
 		Use: "restore --from central|DIRECTORY --gateway OLD", Short: "Take the place of a device that is lost or broken, on an empty state_dir",
@@ -37,7 +36,7 @@ savepoint restore.`,
 					return err
 				}
 			}
-			if to.From, err = agent.OpenLegacy(cfg, from, keys, identity); err != nil {
+			if to.From, err = agent.OpenLegacy(cfg, from, trusted); err != nil {
 				return usageError{err}
 			}
 			t, err := agent.Takeover(c.Context(), cfg, to)
@@ -52,8 +51,9 @@ savepoint restore.`,
 	}
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "central, or a directory with savepoint files")
-	f.StringSliceVar(&keys, "key", nil, "public keys whose signatures count (weir central key on the device before; default any)")
-	f.StringVar(&identity, "identity", "", "file of the private key (age) that opens encrypted uploads")
+	f.StringArrayVar(&trusted.Keys, "key", nil, "public key whose signatures are trusted, as weir central key printed it on the device before; may be repeated")
+	f.BoolVar(&trusted.Any, "any-key", false, "trust whoever may write to the store: signatures are checked, whose they are is not")
+	f.StringVar(&trusted.Identity, "identity", "", "file of the private key (age) that opens encrypted uploads")
 	f.StringVar(&to.Gateway, "gateway", "", "name of the gateway whose place this device takes")
 	f.StringSliceVar(&to.Pipelines, "pipeline", nil, "pipelines that are taken over (default all of the config); the others start empty")
 	f.StringSliceVar(&to.AcceptLoss, "accept-loss", nil, "pipelines that may start empty because nothing is left of them")
