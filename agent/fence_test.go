@@ -262,3 +262,30 @@ func TestRule28_StateOfAnotherBoard(t *testing.T) {
 	want(t, "rows upstream", ids, 1, 50)
 	b.halt()
 }
+
+// TestRule28_StateOfBeforeTheRecord: a state directory without a record was incarnation 1.0 to its upstreams; it becomes 1.1 of this board, and its streams go on.
+func TestRule28_StateOfBeforeTheRecord(t *testing.T) {
+	b := newBench(t, pipelineNamed("p", "log"))
+	plain := b.text
+	b.text = "board: one\n" + plain
+	b.start()
+	b.put(1, 20)
+	b.await("the first rows are out", at(20))
+	b.halt()
+	if err := os.Remove(filepath.Join(b.dir, "state", "incarnation")); err != nil {
+		t.Fatal(err)
+	}
+	b.text = "board: two\n" + plain // upstream knows another name: the gateway's was the board's
+	b.start()
+	if got := b.agent.incarnation().String(); got != "1.1" {
+		t.Errorf("incarnation %s", got)
+	}
+	b.put(21, 40)
+	b.await("it goes on", at(40))
+	ids, generations := b.ids("p", "now")
+	want(t, "rows upstream", ids, 1, 40)
+	if generations[39] != 1 {
+		t.Errorf("generation %d", generations[39])
+	}
+	b.halt()
+}

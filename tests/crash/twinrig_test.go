@@ -93,11 +93,12 @@ func stoodDown(s *api.Status) bool { return s.Identity.Fenced != "" && s.Identit
 // twins are two devices with one identity: what one leaves the other takes, and both have the same PostgreSQL, JetStream and object store.
 type twins struct {
 	*stage
-	kinds  []string
-	all    []end
-	one    *device
-	other  *device
-	number int // of messages that were published
+	kinds   []string
+	all     []end
+	one     *device
+	other   *device
+	central bool // they have a central store
+	number  int  // of messages that were published
 	// What the first device has handed over: ids of results by sink, and of messages.
 	results map[string][]int
 	records []int
@@ -129,6 +130,11 @@ func newTwins(t *testing.T, alone bool, env ...string) *twins {
 			continue
 		}
 		st.must(err)
+		if e, ok := far.(*s3End); ok && !alone {
+			w.central = true
+			config = fmt.Sprintf("\ncentral: {url: \"s3://%s/central\", endpoint: \"http://%s\", credentials_file: \"%s\", interval: 1s, fence_poll: 1s}\n",
+				e.s3.Bucket, e.proxy.Addr(), e.s3.CredentialsFile) + config
+		}
 		w.kinds, w.all = append(w.kinds, e.kind), append(w.all, far)
 		for _, commit := range []string{"immediate", "checkpoint"} {
 			uid := e.kind + "-" + commit

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirstream/weir/agent/api"
 )
@@ -128,5 +129,49 @@ func TestReturningTwin(t *testing.T) {
 	}
 	if len(records) != 0 {
 		t.Errorf("%d messages are handed over", len(records))
+	}
+}
+
+// TestTwinsByTheClaim: both devices have one client id and one central store. The claim stops the device before at its next poll, though its sinks have nothing to send; what is published while
+// nobody is connected waits at the broker for the replacement. Upstream has every row once.
+func TestTwinsByTheClaim(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes; not in -short")
+	}
+	w := newTwins(t, false)
+	if !w.central {
+		t.Skip("no object store")
+	}
+	w.publishMore(400)
+	w.one.await("it delivers", delivered(400))
+	w.one.await("all of it is uploaded", func(s *api.Status) bool {
+		c := s.Pipelines[0].Central
+		return c != nil && c.Position >= s.Pipelines[0].Position
+	})
+	w.publishMore(200)
+	w.one.await("it delivers", delivered(600))
+	told := w.other.weir("restore", "--from", "central", "--gateway", "crash", "--any-key")
+	claimed := time.Now()
+	s := w.one.await("it stops", stoodDown)
+	t.Logf("%s\nthe device before stopped %s behind the claim", told, time.Since(claimed).Round(time.Millisecond))
+	if s.Identity.Stranded.Results != 0 || s.Identity.Stranded.Records != 0 {
+		t.Errorf("all was delivered: %+v", s.Identity.Stranded)
+	}
+	w.publishMore(100)
+	w.other.start()
+	w.other.await("the replacement takes what has waited", func(s *api.Status) bool { return connected(s) && s.Sessions[0].Counters["received"] >= 100 && quiet(s) })
+	w.publishMore(100)
+	w.other.await("and uploads", func(s *api.Status) bool {
+		c := s.Pipelines[0].Central
+		return s.Sessions[0].Counters["received"] >= 200 && quiet(s) && c != nil && c.Position >= s.Pipelines[0].Position
+	})
+	w.one.child.Kill()
+	for _, p := range w.judgeTwins() {
+		t.Error(p)
+	}
+	for i, kind := range w.kinds {
+		if n := len(w.rows(i, kind+"-checkpoint")); n != w.number {
+			t.Errorf("%s holds %d of %d rows", kind, n, w.number)
+		}
 	}
 }
