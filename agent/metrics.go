@@ -15,10 +15,12 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 	s := a.Status()
 	metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_info{version=%q,gateway=%q}", s.Version, s.Gateway), 1)
 	metrics.WriteGaugeUint64(w, "weir_fenced", flag(s.Identity.Fenced != ""))
-	if n := s.Identity.Stranded; n != nil {
-		metrics.WriteGaugeUint64(w, "weir_stranded_results", n.Results)
-		metrics.WriteGaugeUint64(w, "weir_stranded_records", n.Records)
+	left := api.StrandedStatus{}
+	if s.Identity.Stranded != nil {
+		left = *s.Identity.Stranded
 	}
+	metrics.WriteGaugeUint64(w, "weir_stranded_results", left.Results)
+	metrics.WriteGaugeUint64(w, "weir_stranded_records", left.Records)
 	metrics.WriteGaugeUint64(w, "weir_clock_trusted", flag(s.Clock.Trusted))
 	metrics.WriteGaugeUint64(w, "weir_journal_first_position", s.Journal.First)
 	metrics.WriteGaugeUint64(w, "weir_journal_last_position", s.Journal.Last)
