@@ -253,9 +253,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
 	group.Go(func() error { return a.rebirths.run(gctx) })
-	if a.offsites != nil {
-		group.Go(func() error { a.offsites.uploader.Run(gctx); return nil })
-	}
+	group.Go(func() error { return a.offsites.run(gctx) })
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error {
 		select {
@@ -349,10 +347,7 @@ func (a *Agent) nextDeadline() int64 {
 // Close frees state_dir. Run does it too.
 func (a *Agent) Close() error {
 	var err error
-	err = a.closeEarly()
-	if a.offsites != nil {
-		err = errors.Join(err, a.offsites.bucket.Close())
-	}
+	err = errors.Join(a.closeEarly(), a.offsites.close())
 	if a.journal != nil {
 		err = errors.Join(err, a.journal.Close())
 		a.journal = nil
