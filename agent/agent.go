@@ -281,8 +281,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.rebirths.run(gctx) })
 	group.Go(func() error { return a.watchClaim(gctx) })
 	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.Wait() }) })
-	if a.offsites != nil && a.fence.err() == nil {
-		group.Go(func() error { a.offsites.uploader.Run(gctx); return nil })
+	if a.fence.err() == nil {
+		group.Go(func() error { return a.offsites.run(gctx) })
 	}
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error {
@@ -377,12 +377,9 @@ func (a *Agent) nextDeadline() int64 {
 // Close frees state_dir. Run does it too.
 func (a *Agent) Close() error {
 	var err error
-	err = a.closeEarly()
+	err = errors.Join(a.closeEarly(), a.offsites.close())
 	if a.claims != nil {
 		err = errors.Join(err, a.claims.Close())
-	}
-	if a.offsites != nil {
-		err = errors.Join(err, a.offsites.bucket.Close())
 	}
 	if a.journal != nil {
 		err = errors.Join(err, a.journal.Close())

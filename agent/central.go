@@ -1,3 +1,5 @@
+//go:build !nocentral
+
 package agent
 
 import (
@@ -91,6 +93,21 @@ func (a *Agent) openCentral() error {
 		o.pipes[id] = &offsitePipe{Pipeline: pipe}
 	}
 	return nil
+}
+
+// run uploads until ctx ends. A nil one has nothing to upload.
+func (o *offsites) run(ctx context.Context) error {
+	if o != nil {
+		o.uploader.Run(ctx)
+	}
+	return nil
+}
+
+func (o *offsites) close() error {
+	if o == nil {
+		return nil
+	}
+	return o.bucket.Close()
 }
 
 // pacer is the bandwidth of the setting, and the link's.

@@ -1,3 +1,5 @@
+//go:build !nocentral
+
 package agent
 
 import (

@@ -1,3 +1,5 @@
+//go:build !nocentral
+
 package agent
 
 import (
@@ -53,4 +55,14 @@ func (b *bucketClaims) Check(ctx context.Context, major uint32, board string) (*
 func (b *bucketClaims) Take(ctx context.Context, board string, min uint32) (uint32, error) {
 	c, err := central.TakeClaim(ctx, b.bucket, b.gateway, board, b.key, min, b.wall())
 	return c.Major, err
+}
+
+// uploadFence is asked before a head in the central store is moved.
+func (a *Agent) uploadFence(ctx context.Context) error {
+	by, err := a.claims.Check(ctx, a.identity.Major, a.board())
+	if by != nil {
+		a.fenceOff(by)
+		return fmt.Errorf("%w: %s", central.ErrFenced, by.Why())
+	}
+	return err
 }

@@ -2,12 +2,10 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/weirstream/weir/agent/identity"
-	"github.com/weirstream/weir/uplink/central"
 )
 
 // claims is what the central store tells of who may speak for this gateway.
@@ -24,7 +22,7 @@ func (a *Agent) watchClaim(ctx context.Context) error {
 	if a.claims == nil {
 		return nil
 	}
-	every := a.config.Central.FencePoll
+	every := max(a.config.Central.FencePoll, time.Second)
 	for {
 		a.checkClaim(ctx)
 		wait := time.Duration(float64(every) * (0.8 + 0.4*rand.Float64()))
@@ -100,14 +98,4 @@ func (a *Agent) sinksAnswered() bool {
 		}
 	}
 	return true
-}
-
-// uploadFence is asked before a head in the central store is moved.
-func (a *Agent) uploadFence(ctx context.Context) error {
-	by, err := a.claims.Check(ctx, a.identity.Major, a.board())
-	if by != nil {
-		a.fenceOff(by)
-		return fmt.Errorf("%w: %s", central.ErrFenced, by.Why())
-	}
-	return err
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/uplink"
-	"github.com/weirstream/weir/uplink/bucket/buckettest"
-	"github.com/weirstream/weir/uplink/central"
 	"github.com/weirstream/weir/uplink/httpsink"
 )
 
@@ -177,46 +175,6 @@ func TestRule29_AnUpgradeOfAStreamFencesNoDevice(t *testing.T) {
 	b.end()
 }
 
-// claimed is a central store in memory.
-func claimed(b *bench) *buckettest.Memory {
-	m := &buckettest.Memory{}
-	b.options.claims = &bucketClaims{bucket: m, gateway: "test", wall: func() int64 { return 1 }}
-	return m
-}
-
-func TestRule27_FencedByTheClaim(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	m := claimed(b)
-	b.start()
-	b.put(1, 20)
-	b.await("the first rows are out", at(20))
-	if _, err := central.TakeClaim(t.Context(), m, "test", "another", "", 1, 1); err != nil {
-		t.Fatal(err)
-	}
-	b.agent.checkClaim(t.Context()) // one poll
-	s := b.await("the device is fenced", fenced)
-	if n := s.Identity.Stranded; n.Results != 0 || n.Records != 0 {
-		t.Errorf("all was delivered, %+v is left", n)
-	}
-	if err := b.agent.mayConnect(t.Context()); !errors.Is(err, errFenced) {
-		t.Errorf("a fenced device may connect: %v", err)
-	}
-	b.end()
-	inc, err := func() (uplink.Incarnation, error) { return retake(t.Context(), b.parse(), b.options.claims) }()
-	if err != nil || inc.Major != 3 {
-		t.Fatal(inc, err)
-	}
-	if c, _, err := central.ReadClaim(t.Context(), m, "test"); err != nil || c.Major != 3 {
-		t.Fatal(c, err)
-	}
-	b.start()
-	b.put(21, 30)
-	b.await("it works again", at(30))
-	ids, _ := b.ids("p", "now")
-	want(t, "rows upstream", ids, 1, 30)
-	b.halt()
-}
-
 // TestRule28_StateOfAnotherBoard: a state directory that was moved is refused, until the operator or the central store gives it a new major.
 func TestRule28_StateOfAnotherBoard(t *testing.T) {
 	b := newBench(t, pipelineNamed("p", "log"))
@@ -249,18 +207,6 @@ func TestRule28_StateOfAnotherBoard(t *testing.T) {
 	}
 	b.halt()
 
-	b.text = "board: one\n" + plain // and back, with a central store
-	b.options.NewBoard = false
-	claimed(b)
-	b.start()
-	if got := b.agent.incarnation().String(); got != "3.0" {
-		t.Errorf("incarnation %s", got)
-	}
-	b.put(41, 50)
-	b.await("it goes on", at(50))
-	ids, _ = b.ids("p", "now")
-	want(t, "rows upstream", ids, 1, 50)
-	b.halt()
 }
 
 // TestRule28_StateOfBeforeTheRecord: a state directory without a record was incarnation 1.0 to its upstreams; it becomes 1.1 of this board, and its streams go on.

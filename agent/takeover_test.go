@@ -184,59 +184,6 @@ func takeOver(t *testing.T, b *bench, from string) {
 	}
 }
 
-// TestRule27_ReplacementFromCentral: the device before uploads and goes on working; the claim that the replacement takes stops it at its next poll, though no sink of it has anything to send.
-func TestRule27_ReplacementFromCentral(t *testing.T) {
-	old := newBench(t, pipelineNamed("p", "log"))
-	store := t.TempDir()
-	old.text = "board: one\ncentral: {url: \"file://" + store + "\", interval: 1s, fence_poll: 1s}\n" + old.text
-	old.start()
-	old.put(1, 95)
-	old.await("it is uploaded", func(s *api.Status) bool {
-		c := s.Pipelines[0].Central
-		return at(95)(s) && c != nil && c.Position >= 95
-	})
-	old.put(96, 120)
-	old.await("it goes on", at(120))
-	up := old.await("all is out", settled).Pipelines[0].Central.Position // the uploads go on too
-
-	twin := old.twin()
-	legacy, err := OpenLegacy(twin.parse(), FromCentral, Trusted{Any: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Takeover(t.Context(), twin.parse(), TakeoverOptions{Gateway: "test", From: legacy, fault: func(at string) error {
-		if at == "fetched" {
-			return errors.New("crash")
-		}
-		return nil
-	}}); err == nil {
-		t.Fatal("no crash")
-	}
-	old.await("the device before is fenced by the claim", fenced)
-	told, err := Takeover(t.Context(), twin.parse(), TakeoverOptions{Gateway: "test", From: legacy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if told.Incarnation != "3.0" || told.Pipelines[0].Loss.Position < up { // the crash has cost a major
-		t.Errorf("%+v, %+v", told, told.Pipelines[0].Loss)
-	}
-	kept := int(told.Pipelines[0].Loss.Position)
-	old.end()
-	twin.start()
-	twin.put(201, 260)
-	twin.await("the replacement delivers", at(60))
-	twin.await("and uploads", func(s *api.Status) bool {
-		return s.Pipelines[0].Central != nil && s.Pipelines[0].Central.Position >= 60
-	})
-	twin.halt()
-	own := identity.GenerationsOf(3)
-	for i, s := range twin.sequences("now") {
-		if i < 120 && (s.generation != 1 || s.row.ID != i+1) || i >= 120 && (s.generation != own || s.row.ID != 201+i-120 || s.seq != uint64(kept+1+i-120)) {
-			t.Errorf("row %d is %d of generation %d", s.row.ID, s.seq, s.generation)
-		}
-	}
-}
-
 // TestTakeoverRefuses what it cannot do whole, before anything is claimed or written but its own mark.
 func TestTakeoverRefuses(t *testing.T) {
 	b := newBench(t, pipelineNamed("p", "log"))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/suggest"
-	"github.com/weirstream/weir/uplink/central"
 )
 
 // Central is where checkpoints are kept off this device.
@@ -33,9 +32,6 @@ type Central struct {
 	Directory, Bucket, Prefix string
 }
 
-// encryptBuilt tells whether this binary has age. Tests change it.
-var encryptBuilt = central.EncryptBuilt
-
 var centralObject = &object[Central]{what: "central", place: func(c *Central, at plan.Pos) { c.Pos = at }, list: []*setting{
 	set("url", textKind{what: "file:///PATH or s3://BUCKET/PREFIX", pattern: "^(file|s3)://"}, func(c *Central) *plan.Text { return &c.URL },
 		"Where to: file:///PATH, a directory that is not on this device, or s3://BUCKET or s3://BUCKET/PREFIX. Gateways may share it: each has its own names below it.", required()),
@@ -59,7 +55,11 @@ var centralObject = &object[Central]{what: "central", place: func(c *Central, at
 		"How often it is looked, give or take a fifth, whether another device has taken this gateway's place (docs/replacement.md).", byDefault("30s")),
 	set("encrypt", encryptObject, func(c *Central) *Central { return c }, "Encryption of state, results and plan by age (age-encryption.org)."),
 	set("sign", signObject, func(c *Central) *Central { return c }, "The key that uploads are signed with."),
-}, check: func(r *reader, _ *node, c *Central) { c.checkAddress(r.problems) }}
+}, check: func(r *reader, n *node, c *Central) {
+	if c.checkAddress(r.problems); !centralBuilt {
+		r.problems.Add(n.pos, "", "a weir that was built without the tag nocentral", "the central store is not in this weir: it was built with the tag nocentral")
+	}
+}}
 
 var encryptObject = &object[Central]{what: "encrypt", list: []*setting{
 	set("recipients", textsKind{textKind{what: "a public key such as age1…", pattern: "^age1", allowed: "a public key as age-keygen prints it", check: checkRecipient}},
@@ -77,13 +77,6 @@ var signObject = &object[Central]{what: "sign", list: []*setting{
 	set("key_file", fileKind, func(c *Central) *string { return &c.KeyFile },
 		"Private ed25519 key (PKCS 8, PEM). Left out: identity/key in state_dir, made at the first start. Its public key, which a restore trusts: weir central key.", secretFile()),
 }}
-
-func checkRecipient(s string) string {
-	if err := central.CheckRecipient(s); err != nil {
-		return "this is no public key of age"
-	}
-	return ""
-}
 
 // checkAddress takes the URL apart.
 func (c *Central) checkAddress(problems *plan.Problems) {

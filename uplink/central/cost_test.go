@@ -20,7 +20,7 @@ func TestCostOfAWholeCycle(t *testing.T) {
 		t.Skip("a cycle has 600 uploads")
 	}
 	w := newWorld(t, 11)
-	w.keys, w.value = 100_000, 64
+	w.keys, w.value, w.light = 100_000, 64, true
 	w.checkpoint(500_000) // nearly every key
 	var sent, deltas uint64
 	uploads := 0
@@ -36,7 +36,7 @@ func TestCostOfAWholeCycle(t *testing.T) {
 		}
 		sent, deltas, uploads = uint64(w.bucket.Sent()), w.cutBytes, uploads+1
 		w.checkpoint(1000)
-		delete(w.states, w.id-1) // memory
+		delete(w.dirty, w.id-2) // memory
 		w.bucket.Advance(60_000)
 	}
 	ratio := float64(sent) / float64(deltas)

@@ -97,6 +97,9 @@ func TestServerIsKilled(t *testing.T) {
 	t.Logf("%d kills, %d resets, %d bases; %+v", kills, line.Resets(), w.rebases, w.pipe.Status(time.Now()))
 }
 
+// about3h: a Date has whole seconds.
+func about3h(s string) bool { return strings.Contains(s, "it is 3h0m") || strings.Contains(s, "it is 2h59m") }
+
 // TestClockIsWrong: a real server judges signatures by a clock that is hours away from this device's. The uploader says so, with the difference, and goes on by itself once it is right.
 func TestClockIsWrong(t *testing.T) {
 	far, err := rig.StartS3(t.TempDir(), "bucket-1")
@@ -141,11 +144,11 @@ func TestClockIsWrong(t *testing.T) {
 	}
 	wrong.Store("on", true)
 	_, err = w.up.round(t.Context())
-	if !errors.Is(err, bucket.ErrSkewed) || !strings.Contains(err.Error(), "it is 3h0m") || !strings.Contains(err.Error(), "behind") {
+	if !errors.Is(err, bucket.ErrSkewed) || !about3h(err.Error()) || !strings.Contains(err.Error(), "behind") {
 		t.Fatalf("%v", err)
 	}
 	t.Log(err)
-	if s := w.pipe.Status(time.Now()); !strings.Contains(s.Error, "3h0m") {
+	if s := w.pipe.Status(time.Now()); !about3h(s.Error) {
 		t.Errorf("status says %q", s.Error)
 	}
 	wrong.Delete("on")

@@ -92,6 +92,7 @@ type world struct {
 	states   map[uint64]map[string]string // by checkpoint
 	seqs     map[uint64]uint64
 	rebases  int
+	light    bool   // old states are not kept
 	cutBytes uint64 // of deltas
 }
 
@@ -144,7 +145,10 @@ func (w *world) checkpoint(n int) {
 	w.dirty[w.id] = changed
 	w.seq += uint64(w.rand.IntN(4))
 	w.confirm += uint64(w.rand.IntN(int(w.seq-w.confirm) + 1))
-	w.states[w.id], w.seqs[w.id] = maps.Clone(w.state), w.seq
+	w.seqs[w.id] = w.seq
+	if !w.light {
+		w.states[w.id] = maps.Clone(w.state)
+	}
 }
 
 func testResult(seq uint64) *pipeline.Result {
