@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/weirstream/weir/pipeline/plan"
@@ -178,7 +177,7 @@ func (c *Config) Broker(name string) *Broker {
 // top is the whole file.
 var top = &object[Config]{
 	what: "the config", unknown: centralUnknown,
-	list: slices.Concat([]*setting{
+	list: append(append([]*setting{
 		set("gateway", nameKind("the gateway's name", true), func(c *Config) *plan.Text { return &c.Gateway },
 			"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
 		set("state_dir", pathKind, func(c *Config) *plan.Text { return &c.StateDir },
@@ -191,12 +190,12 @@ var top = &object[Config]{
 			"Pipelines by name. The failure of one leaves the others alone."),
 		set("links", named[Link]{of: linkObject, name: func(l *Link) *plan.Text { return &l.Name }}, func(c *Config) *[]*Link { return &c.Links },
 			"Ways upstream that sinks share, by name: bandwidth, and hours of a metered line (docs/sinks.md). A sink names its link in `link`."),
-	}, centralSettings, []*setting{
+	}, centralSettings...), []*setting{
 		set("journal", journalObject, func(c *Config) *Journal { return &c.Journal },
 			"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
 		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),
 		set("log", logObject, func(c *Config) *Log { return &c.Log }, "The agent's own log, on stderr."),
 		set("metrics", metricsObject, func(c *Config) *Metrics { return &c.Metrics }, "Prometheus metrics."),
 		set("security", securityObject, func(c *Config) *Security { return &c.Security }, "What the operator allows beyond the safe choice."),
-	}),
+	}...),
 }
