@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,7 +104,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 	if err := o.fault("begun"); err != nil {
 		return nil, err
 	}
-	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.Board, os.ReadFile), poll: cfg.Central.FencePoll}
+	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.Board, os.ReadFile), poll: cmp.Or(cfg.Central.FencePoll, pollDefault)}
 	for _, p := range cfg.Pipelines {
 		if p.Restart.Failover == config.FailoverRegion {
 			t.wanted = append(t.wanted, p.Regions()...)
@@ -314,6 +315,9 @@ func (t *takeover) close() {
 		_ = f.Close() // only read
 	}
 }
+
+// pollDefault is how long the device before is taken to go on where no central store tells it.
+const pollDefault = 30 * time.Second
 
 // harmless are names in a state_dir that nobody has worked in.
 var harmless = []string{"lock", "weir.sock", "lost+found", takeoverFile, takeoverFile + ".tmp", "identity"}

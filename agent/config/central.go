@@ -1,3 +1,5 @@
+//go:build !nocentral
+
 package config
 
 import (
@@ -8,29 +10,17 @@ import (
 
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/suggest"
+	"github.com/weirstream/weir/uplink/central"
 )
 
-// Central is where checkpoints are kept off this device.
-type Central struct {
-	Pos             plan.Pos
-	URL             plan.Text // "": nowhere
-	Endpoint        plan.Text
-	Region          string
-	CredentialsFile string
-	CAFile          string
-	Interval        time.Duration
-	Bandwidth       int64 // bytes per second; 0: no limit
-	Link            plan.Text
-	RebaseRatio     float64
-	Retained        int
-	Timeout         time.Duration
-	FencePoll       time.Duration
-	Recipients      []plan.Text
-	KeyFile         string
-
-	// Of URL: either a directory, or bucket and prefix.
-	Directory, Bucket, Prefix string
+// centralSettings are what the top of the file has for it.
+var centralSettings = []*setting{
+	set("central", centralObject, func(c *Config) *Central { return &c.Central },
+		"Checkpoints are kept off this device too, so that another one can go on (docs/central.md). Left out: they stay on this device."),
 }
+
+// encryptBuilt tells whether this binary has age. Tests change it.
+var encryptBuilt = central.EncryptBuilt
 
 var centralObject = &object[Central]{what: "central", place: func(c *Central, at plan.Pos) { c.Pos = at }, list: []*setting{
 	set("url", textKind{what: "file:///PATH or s3://BUCKET/PREFIX", pattern: "^(file|s3)://"}, func(c *Central) *plan.Text { return &c.URL },
@@ -55,11 +45,7 @@ var centralObject = &object[Central]{what: "central", place: func(c *Central, at
 		"How often it is looked, give or take a fifth, whether another device has taken this gateway's place (docs/replacement.md).", byDefault("30s")),
 	set("encrypt", encryptObject, func(c *Central) *Central { return c }, "Encryption of state, results and plan by age (age-encryption.org)."),
 	set("sign", signObject, func(c *Central) *Central { return c }, "The key that uploads are signed with."),
-}, check: func(r *reader, n *node, c *Central) {
-	if c.checkAddress(r.problems); !centralBuilt {
-		r.problems.Add(n.pos, "", "a weir that was built without the tag nocentral", "the central store is not in this weir: it was built with the tag nocentral")
-	}
-}}
+}, check: func(r *reader, _ *node, c *Central) { c.checkAddress(r.problems) }}
 
 var encryptObject = &object[Central]{what: "encrypt", list: []*setting{
 	set("recipients", textsKind{textKind{what: "a public key such as age1…", pattern: "^age1", allowed: "a public key as age-keygen prints it", check: checkRecipient}},
@@ -77,6 +63,13 @@ var signObject = &object[Central]{what: "sign", list: []*setting{
 	set("key_file", fileKind, func(c *Central) *string { return &c.KeyFile },
 		"Private ed25519 key (PKCS 8, PEM). Left out: identity/key in state_dir, made at the first start. Its public key, which a restore trusts: weir central key.", secretFile()),
 }}
+
+func checkRecipient(s string) string {
+	if err := central.CheckRecipient(s); err != nil {
+		return "this is no public key of age"
+	}
+	return ""
+}
 
 // checkAddress takes the URL apart.
 func (c *Central) checkAddress(problems *plan.Problems) {
@@ -115,3 +108,6 @@ func (c *Config) checkCentral(problems *plan.Problems) {
 		problems.Add(o.URL.Pos, "", "a directory on another device, such as a mounted share", "the central store %s lies with state_dir %s: it would die with it", quote(o.Directory), quote(c.StateDir.Value))
 	}
 }
+
+// centralUnknown has nothing to say: the setting is known.
+var centralUnknown func(key string) string

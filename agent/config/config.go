@@ -177,8 +177,8 @@ func (c *Config) Broker(name string) *Broker {
 
 // top is the whole file.
 var top = &object[Config]{
-	what: "the config",
-	list: []*setting{
+	what: "the config", unknown: centralUnknown,
+	list: append(append([]*setting{
 		set("gateway", nameKind("the gateway's name", true), func(c *Config) *plan.Text { return &c.Gateway },
 			"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
 		set("board", boardKind, func(c *Config) *string { return &c.Board },
@@ -193,13 +193,12 @@ var top = &object[Config]{
 			"Pipelines by name. The failure of one leaves the others alone."),
 		set("links", named[Link]{of: linkObject, name: func(l *Link) *plan.Text { return &l.Name }}, func(c *Config) *[]*Link { return &c.Links },
 			"Ways upstream that sinks share, by name: bandwidth, and hours of a metered line (docs/sinks.md). A sink names its link in `link`."),
-		set("central", centralObject, func(c *Config) *Central { return &c.Central },
-			"Checkpoints are kept off this device too, so that another one can go on (docs/central.md). Left out: they stay on this device."),
+	}, centralSettings...), []*setting{
 		set("journal", journalObject, func(c *Config) *Journal { return &c.Journal },
 			"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
 		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),
 		set("log", logObject, func(c *Config) *Log { return &c.Log }, "The agent's own log, on stderr."),
 		set("metrics", metricsObject, func(c *Config) *Metrics { return &c.Metrics }, "Prometheus metrics."),
 		set("security", securityObject, func(c *Config) *Security { return &c.Security }, "What the operator allows beyond the safe choice."),
-	},
+	}...),
 }

@@ -98,7 +98,9 @@ func TestServerIsKilled(t *testing.T) {
 }
 
 // about3h: a Date has whole seconds.
-func about3h(s string) bool { return strings.Contains(s, "it is 3h0m") || strings.Contains(s, "it is 2h59m") }
+func about3h(s string) bool {
+	return strings.Contains(s, "it is 3h0m") || strings.Contains(s, "it is 2h59m")
+}
 
 // TestClockIsWrong: a real server judges signatures by a clock that is hours away from this device's. The uploader says so, with the difference, and goes on by itself once it is right.
 func TestClockIsWrong(t *testing.T) {
