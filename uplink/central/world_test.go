@@ -195,9 +195,7 @@ func (w *world) cut() (bool, error) {
 		return false, err
 	}
 	if want.Since > 0 {
-		for _, f := range w.pipe.rec.Draft.M.Frames {
-			w.cutBytes += f.bytes()
-		}
+		w.cutBytes += c.frame.bytes()
 	}
 	return true, nil
 }
