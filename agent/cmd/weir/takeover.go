@@ -1,3 +1,5 @@
+//go:build !nocentral
+
 package main
 
 import (
