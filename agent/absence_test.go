@@ -52,7 +52,7 @@ func (b *bench) awaitTransitions(want string) {
 
 func (b *bench) transitions() string {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.Pipelines["p"])
+	id, err := parseUUID(b.agent.registry.UUID("p"))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -22,13 +22,13 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/systemd"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
-	"github.com/weirstream/weir/store/outbox"
 	"github.com/weirstream/weir/uplink/httpsink"
 )
 
@@ -41,6 +41,10 @@ type Options struct {
 	AcceptGap map[string]bool
 	// TrustClock takes the wall clock for right without asking.
 	TrustClock bool
+	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
+	NewBoard bool
+
+	claims claims // of tests
 }
 
 // Agent is one running daemon.
@@ -50,7 +54,11 @@ type Agent struct {
 	log        *slog.Logger
 	lock       *Lock
 	registry   *Registry
-	file       string // of the config that it was started with; what runs may be another (applier)
+	identity   *identity.Record
+	fence      *fence
+	claims     claims    // nil: no central store gives out majors
+	offsites   *offsites // nil: no central store
+	file       string    // of the config that it was started with; what runs may be another (applier)
 	roster     atomic.Pointer[roster]
 	applier    *applier
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
@@ -81,7 +89,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &Agent{config: cfg, file: cfg.File, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
-		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
+		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), fence: newFence(), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -93,17 +101,29 @@ func (a *Agent) open() (err error) {
 	if a.lock, err = LockStateDir(dir); err != nil {
 		return err
 	}
+	if err := refuseCutShort(dir); err != nil {
+		return err
+	}
 	if a.applier, err = a.openApplier(); err != nil { // which config runs
 		return err
 	}
 	if a.registry, err = OpenRegistry(disk.OS, dir); err != nil {
 		return err
 	}
+	used := a.registry.Gateway != ""
 	name, err := gatewayName(a.config.Gateway.Value, a.registry.Gateway, os.ReadFile)
 	if err != nil {
 		return err
 	}
 	a.registry.SetGateway(name)
+	if a.claims = a.options.claims; a.claims == nil {
+		if a.claims, err = openClaims(a.config, name); err != nil {
+			return err
+		}
+	}
+	if err := a.settleIdentity(used); err != nil {
+		return err
+	}
 	r := &roster{config: a.config, ways: a.newWays(a.config.Links)}
 	runs := a.runsOf(a.config, r.ways)
 	if err := a.registry.Adopt(a.applier.names(runs)); err != nil {
@@ -120,6 +140,9 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.roster.Store(r)
+	if err := a.openCentral(r.ways); err != nil {
+		return err
+	}
 	a.rebirths = newRebirths(a.journal.Last(), a.publish, a.log)
 	a.journal.SetCarry(a.carry)
 	all := *r
@@ -169,6 +192,9 @@ func (a *Agent) supervise(p run) (*supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry: pipeline %s: %w", p.Name.Value, err)
 	}
+	if err := a.offsites.enlist(id, p.Name.Value, a.config.StateDir.Value); err != nil {
+		return nil, err
+	}
 	// Until its checkpoint is known the pipeline needs all that the journal has.
 	a.journal.Retain(id.String(), a.journal.First()-1)
 	logger := a.log.With("pipeline", p.Name.Value)
@@ -177,10 +203,14 @@ func (a *Agent) supervise(p run) (*supervisor, error) {
 		if p.refused != nil {
 			return p.refused
 		}
+		if err := a.fence.err(); err != nil { // an apply that was under way may still start plans
+			return fmt.Errorf("%w: %w", errFinal, err)
+		}
 		at := &attempt{agent: a, spec: p.Pipeline, config: p.config, ways: p.ways, held: p.held, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
 		return at.run(ctx, ready)
 	})
 	s.spec, s.base, s.poisons.tolerate, s.refused = p, p.Base(), p.Tolerate, a.pipelineRefused
+	s.parked = a.fence.err()
 	return s, nil
 }
 
@@ -233,7 +263,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		s.quit = quit
 		group.Go(func() error { defer quit(); return s.run(ctx) })
 	}
-	if err := a.applier.begin(ctx); err != nil {
+	if a.fence.err() != nil {
+		stopIntake()
+	} else if err := a.applier.begin(ctx); err != nil {
 		return err
 	}
 	for _, s := range a.all() {
@@ -251,6 +283,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
 	group.Go(func() error { return a.rebirths.run(gctx) })
+	group.Go(func() error { return a.watchClaim(gctx) })
+	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.wait() }) })
+	if a.fence.err() == nil {
+		group.Go(func() error { return a.offsites.run(gctx) })
+	}
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error {
 		select {
@@ -344,7 +381,10 @@ func (a *Agent) nextDeadline() int64 {
 // Close frees state_dir. Run does it too.
 func (a *Agent) Close() error {
 	var err error
-	err = a.closeEarly()
+	err = errors.Join(a.closeEarly(), a.offsites.close())
+	if a.claims != nil {
+		err = errors.Join(err, a.claims.Close())
+	}
 	if a.journal != nil {
 		err = errors.Join(err, a.journal.Close())
 		a.journal = nil
@@ -359,9 +399,6 @@ func (a *Agent) Close() error {
 func (a *Agent) pipelinesDir() string { return filepath.Join(a.config.StateDir.Value, "pipelines") }
 
 func (a *Agent) gateway() string { return a.registry.Gateway }
-
-// incarnation is the fencing token of this unit; restores on other hardware and upgrades raise it.
-func (a *Agent) incarnation() outbox.Incarnation { return outbox.Incarnation{Major: 1} }
 
 func isFull(err error) bool { return errors.Is(err, pipeline.ErrJournalFull) }
 

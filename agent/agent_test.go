@@ -215,7 +215,7 @@ func settled(s *api.Status) bool {
 // ids are what the upstream holds of a sink of pass-through rows, with the generation of each.
 func (b *bench) ids(name, sink string) (ids []int, generations []uint64) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.Pipelines[name])
+	id, err := parseUUID(b.agent.registry.UUID(name))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestCase20_NewPipelineOfTheSameNameStartsEmpty(t *testing.T) {
 	b.start()
 	b.put(1, 20)
 	b.await("delivery", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 20 })
-	first := b.agent.registry.Pipelines["r1"]
+	first := b.agent.registry.UUID("r1")
 	b.halt()
 	b.text = strings.Replace(with, "  r1:", "  other:", 1)
 	b.start()
@@ -298,7 +298,7 @@ func TestCase20_NewPipelineOfTheSameNameStartsEmpty(t *testing.T) {
 	b.start()
 	s := b.await("start", settled)
 	b.halt()
-	if again := b.agent.registry.Pipelines["r1"]; again == first || again == "" {
+	if again := b.agent.registry.UUID("r1"); again == first || again == "" {
 		t.Errorf("identity %q again", again)
 	}
 	if s.Pipelines[0].Checkpoint.ID > 2 {

@@ -19,15 +19,16 @@ func (a *attempt) beginAnew() []pipeline.SinkMark {
 	if generation == 1 && last == 0 {
 		return nil
 	}
+	next := max(generation+1, a.agent.identity.LeastGeneration)
 	uids := []string{exec.DeadSink}
 	for _, s := range a.graph.Sinks {
 		uids = append(uids, s.UID)
 	}
 	marks := make([]pipeline.SinkMark, len(uids))
 	for i, uid := range uids {
-		marks[i] = pipeline.SinkMark{UID: uid, Generation: generation + 1, Seq: held[uid].Seq}
+		marks[i] = pipeline.SinkMark{UID: uid, Generation: next, Seq: held[uid].Seq}
 	}
-	a.log.Warn("the pipeline begins anew; its sinks go on in a new generation", "generation", generation+1)
+	a.log.Warn("the pipeline begins anew; its sinks go on in a new generation", "generation", next)
 	return marks
 }
 

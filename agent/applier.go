@@ -234,7 +234,7 @@ func (p *applier) run(ctx context.Context) error {
 	again := time.NewTicker(applyAgain)
 	defer again.Stop()
 	for {
-		if !p.rec.Resting() {
+		if !p.rec.Resting() && p.agent.fence.err() == nil {
 			out := p.finish(ctx, nil)
 			if out.Error != told && ctx.Err() == nil {
 				p.agent.log.Error("config not applied", "result", out.Result, "error", out.Error)
@@ -267,6 +267,9 @@ const applyEvents = 1024
 // Apply brings a changed config into force, and calls told with what it does. It goes on when the caller leaves: an apply is not cut short.
 func (a *Agent) Apply(ctx context.Context, o api.ApplyOptions, told func(api.ApplyEvent) error) *api.ApplyOutcome {
 	k := &applyAsk{ctx: ctx, o: o, events: make(chan api.ApplyEvent, applyEvents), done: make(chan *api.ApplyOutcome, 1)}
+	if err := a.fence.err(); err != nil {
+		return refusedApply(err)
+	}
 	if rec := a.applier.record(); !rec.Resting() {
 		return refusedApply(fmt.Errorf("%w: it is %s", ErrApplying, rec.State))
 	}

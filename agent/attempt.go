@@ -67,10 +67,13 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.coordinator.Run(gctx) })
 	for _, l := range a.links {
-		group.Go(func() error { return l.run(gctx) })
+		group.Go(func() error { return l.run(gctx, a.agent.fencedBy) })
 	}
 	if a.feed != nil {
 		group.Go(func() error { return a.feed.run(gctx) })
+	}
+	if p := a.offsite(); p != nil {
+		group.Go(func() error { return a.runOffsite(gctx, p) })
 	}
 	group.Go(func() error { return a.engine.Run(gctx) })
 	ready(a)
@@ -122,11 +125,20 @@ func (a *attempt) open(ctx context.Context) error {
 		lost = nil // it begins anew
 		if marks = a.beginAnew(); marks != nil {
 			source = emptySource{marks: marks, position: start}
+			if err := a.inheritMarks(0, nil); err != nil { // nothing waits
+				return err
+			}
 		}
 	}
 	if lost != nil {
 		lost.first = restored.Manifest.Position + 1 // an older one, where the newest was damaged
 		if marks, source, err = a.crossGap(ctx, lost, marks, source); err != nil {
+			return err
+		}
+	}
+	raised := restored.Manifest != nil && lost == nil && generationOf(marks) < a.agent.identity.LeastGeneration
+	if raised {
+		if marks, source, err = a.raiseGeneration(restored.Manifest, marks, source); err != nil {
 			return err
 		}
 	}
@@ -139,6 +151,12 @@ func (a *attempt) open(ctx context.Context) error {
 	}
 	if lost != nil {
 		if restored.Manifest, err = a.commitGap(ctx, restored.Manifest, lost, marks); err != nil {
+			return err
+		}
+		a.agent.acceptGap.used(a.spec.Name.Value)
+	}
+	if raised {
+		if restored.Manifest, err = a.commitGap(ctx, restored.Manifest, &lostRange{last: restored.Manifest.Position}, marks); err != nil {
 			return err
 		}
 	}
@@ -155,7 +173,7 @@ func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Resto
 		first = 0 // the operator accepted that the records behind the checkpoint are gone
 	}
 	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
-		Store: a.store, Pipeline: a.id, Whole: a.whole, JournalFirst: first, JournalNext: j.Last() + 1,
+		Store: a.store, Pipeline: a.id, Incarnations: a.agent.lineage(), Whole: a.whole, JournalFirst: first, JournalNext: j.Last() + 1,
 		Accept: a.accept, AllowEmpty: a.agent.allowEmpty.given(a.spec.Name.Value), Logger: a.log,
 	})
 	switch {
@@ -233,6 +251,10 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 	if err != nil {
 		return nil, err
 	}
+	loss, err := a.readLoss()
+	if err != nil {
+		return nil, err
+	}
 	return exec.New(exec.Options{
 		Graph: a.graph, Tables: tables, Restore: source, Start: start, Generation: a.generation,
 		Read: func(after pipeline.Position) (pipeline.BlockReader, error) {
@@ -251,6 +273,7 @@ func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position
 			a.coordinator.Deliver(s)
 		},
 		Handled: func(n int) { a.coordinator.Records(n) },
+		Loss:    loss,
 		Skip:    a.skip,
 		Slabs:   a.agent.slabs,
 		Ask:     a.agent.wished,
@@ -268,7 +291,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 		},
 		Store: a.store, Engine: a.engine, Outbox: sealer{Outbox: a.outbox, journal: a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
 		Pressed: func() bool { return a.agent.journal.Stats().Log.Full && !a.blocked() },
-		Current: r.Manifest, Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
+		Current: r.Manifest, KeepFrom: a.keepFrom(), Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
 	})
 	if err != nil {
 		return err

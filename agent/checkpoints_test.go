@@ -36,7 +36,7 @@ func TestFailedCheckpointsAreCountedToldAndTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := parseUUID(a.registry.Pipelines["p"])
+	id, err := parseUUID(a.registry.UUID("p"))
 	if err != nil {
 		t.Fatal(err)
 	}

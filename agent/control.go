@@ -86,6 +86,9 @@ func (a *Agent) command(ctx context.Context, pipeline string, stop bool) error {
 	if err != nil {
 		return err
 	}
+	if err := a.fence.err(); err != nil && !stop {
+		return err
+	}
 	for _, s := range list {
 		if err := s.ask(ctx, command{stop: stop}); err != nil {
 			return err

@@ -47,7 +47,7 @@ func letters(t *testing.T, a *Agent, name string, q api.DeadQuery) (all []api.De
 // deadUpstream reads the stream of dead letters at the receiver.
 func (b *bench) deadUpstream(name string) (all []exec.DeadLetter) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.Pipelines[name])
+	id, err := parseUUID(b.agent.registry.UUID(name))
 	if err != nil {
 		b.t.Fatal(err)
 	}

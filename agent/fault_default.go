@@ -2,10 +2,20 @@
 
 package agent
 
-import "time"
+import (
+	"time"
+
+	"github.com/weirstream/weir/agent/identity"
+)
 
 // plantedDeath is where a test kills the agent; this build has none.
 func plantedDeath(string) {}
+
+// plantedDeafness: a device that is told of its fence does not act on it; this build has none that is deaf.
+const plantedDeafness = false
+
+// plantedMeekness: a replacement that is not told from the device before; this build has none.
+func plantedMeekness(*identity.Record) bool { return false }
 
 // plantedLate is how many records behind a savepoint a restore leaves out; this build leaves out none.
 func plantedLate() uint64 { return 0 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/weirstream/weir/agent/identity"
 )
 
 // plantedDeath: with WEIR_DIE_AT=STEP the agent is killed, as by kill -9, when it comes to this step of a requeue.
@@ -14,6 +16,20 @@ func plantedDeath(at string) {
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}
+}
+
+// plantedDeafness: with WEIR_FAULT=deaf a device that is told of its fence does not act on it.
+var plantedDeafness = os.Getenv("WEIR_FAULT") == "deaf"
+
+// plantedMeekness: with WEIR_FAULT=meek a replacement has the incarnation of the device before, the board that WEIR_MEEK says, and no generation of its own: no upstream can tell them
+// apart.
+func plantedMeekness(r *identity.Record) bool {
+	if os.Getenv("WEIR_FAULT") != "meek" {
+		return false
+	}
+	r.Major, r.Minor, r.Token, r.LeastGeneration = 1, 0, os.Getenv("WEIR_MEEK"), 0
+	r.Lineage = append(r.Lineage, r.Incarnation())
+	return true
 }
 
 // plantedLate: with WEIR_FAULT=restore-late a restore goes on that many records behind the savepoint. The crash harness must find it.

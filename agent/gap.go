@@ -72,9 +72,12 @@ func (a *attempt) crossGap(ctx context.Context, l *lostRange, marks []pipeline.S
 		return nil, nil, fmt.Errorf("journal the gap: %w", err)
 	}
 	a.log.Error("records were lost; the sinks begin a new generation", "first", uint64(l.first), "last", uint64(l.last))
+	if err := a.inheritMarks(generationOf(marks), marks); err != nil {
+		return nil, nil, err
+	}
 	next := make([]pipeline.SinkMark, len(marks))
 	for i, m := range marks {
-		m.Generation, m.Chain = m.Generation+1, 0
+		m.Generation, m.Chain = max(m.Generation+1, a.agent.identity.LeastGeneration), 0
 		next[i] = m
 	}
 	return next, movedSource{StateSource: source, marks: next, position: l.last}, nil
@@ -104,7 +107,6 @@ func (a *attempt) commitGap(ctx context.Context, parent *snapshot.Manifest, l *l
 	if first := a.agent.journal.First(); m.Position+1 < first {
 		return nil, fmt.Errorf("records %d to %d were let go while the gap was crossed", m.Position+1, first-1)
 	}
-	a.agent.acceptGap.used(a.spec.Name.Value)
 	return &m, nil
 }
 

@@ -2,9 +2,20 @@ package agent
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/store/disk"
 )
+
+// GatewayOf is the name of the gateway that a config runs: see gatewayName. Nothing is written.
+func GatewayOf(cfg *config.Config) (string, error) {
+	r, err := OpenRegistry(disk.OS, cfg.StateDir.Value)
+	if err != nil {
+		return "", err
+	}
+	return gatewayName(cfg.Gateway.Value, r.Gateway, os.ReadFile)
+}
 
 // gatewayName is the name of this gateway, for good: streams and the MQTT client id are made from it. The config says it; else it is what
 // state_dir remembers, so that a changed machine id renames no stream; else it comes from the machine id.

@@ -28,10 +28,11 @@ type link struct {
 	bytesMax    int64
 }
 
-// run sends until ctx ends. A fenced stream stops for good: its results stay here, the pipeline's other sinks go on.
-func (l *link) run(ctx context.Context) error {
+// run sends until ctx ends. A fenced stream stops for good: its results stay here, the pipeline's other sinks go on unless told says more.
+func (l *link) run(ctx context.Context, told func(error)) error {
 	err := l.sender.Run(ctx)
 	if errors.Is(err, uplink.ErrFenced) {
+		told(err)
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -64,6 +65,7 @@ func (a *attempt) addLink(uid string, s *plan.Sink, e uplink.Endpoint) (*outbox.
 	if s != nil {
 		commit = s.Commit
 		so = streamOptions(s)
+		so.Inherited = a.inherited(uid)
 		if err := senderConfig(s.Spec, &c); err != nil {
 			return nil, err
 		}
@@ -74,7 +76,7 @@ func (a *attempt) addLink(uid string, s *plan.Sink, e uplink.Endpoint) (*outbox.
 	}
 	inc := a.agent.incarnation()
 	l := &link{uid: uid, commit: commit, queue: q, endpoint: e, bytesMax: so.MaxBytes,
-		stream: uplink.Stream{Gateway: a.agent.gateway(), Pipeline: a.id.String(), Sink: uid}}
+		stream: a.streamOf(uid)}
 	var way *uplink.Link
 	if s != nil {
 		l.way = s.Spec.Link.Value
@@ -89,6 +91,10 @@ func (a *attempt) addLink(uid string, s *plan.Sink, e uplink.Endpoint) (*outbox.
 	}
 	a.links = append(a.links, l)
 	return q, nil
+}
+
+func (a *attempt) streamOf(uid string) uplink.Stream {
+	return uplink.Stream{Gateway: a.agent.gateway(), Pipeline: a.id.String(), Sink: uid}
 }
 
 func streamOptions(s *plan.Sink) outbox.StreamOptions {

@@ -9,7 +9,7 @@ import (
 // httpEndpoint makes an HTTP sink as configured.
 func (a *attempt) httpEndpoint(h *plan.HTTPTarget) (uplink.Endpoint, error) {
 	c := httpsink.Default()
-	c.URL, c.Protocol, c.TokenFile, c.TLS, c.Board = h.URL.Value, h.Protocol, h.TokenFile, tlsOf(&h.Certificates), a.agent.gateway()
+	c.URL, c.Protocol, c.TokenFile, c.TLS, c.Board = h.URL.Value, h.Protocol, h.TokenFile, tlsOf(&h.Certificates), a.agent.board()
 	c.Transports = a.agent.transports
 	c.DenyPrivate = !a.agent.config.Security.AllowPrivate
 	if h.Compression != "" {

@@ -20,7 +20,7 @@ func (a *attempt) mqttEndpoint(t *plan.MQTTTarget) (uplink.Endpoint, error) {
 	c.Broker = brokerSettings(b)
 	c.Topic, c.Control, c.QoS, c.Retain, c.Envelope = t.Topic.Value, t.Control.Value, t.QoS, t.Retain, t.Envelope
 	c.InflightMax, c.SessionExpiry, c.RejectUnauthorized = t.Inflight, durationNs(t.SessionExpiryNs), t.OnNotAuthorized == "reject"
-	c.Board, c.Logger = a.agent.gateway(), a.log
+	c.Board, c.Logger = a.agent.board(), a.log
 	return mqttsink.New(c)
 }
 

@@ -11,7 +11,7 @@ import (
 // postgresEndpoint makes a PostgreSQL sink as configured.
 func (a *attempt) postgresEndpoint(s *plan.Sink) (uplink.Endpoint, error) {
 	p := s.Spec.Postgres
-	c := postgres.Config{DSNFile: p.DSNFile, Schema: p.Schema.Value, Table: p.Table.Value, Create: p.Create, Board: a.agent.gateway(),
+	c := postgres.Config{DSNFile: p.DSNFile, Schema: p.Schema.Value, Table: p.Table.Value, Create: p.Create, Board: a.agent.board(),
 		AllowPlaintext: a.agent.config.Security.AllowPlaintext, DenyPrivate: !a.agent.config.Security.AllowPrivate}
 	for _, k := range p.Upsert {
 		c.Upsert = append(c.Upsert, k.Value)

@@ -14,6 +14,13 @@ import (
 func (a *Agent) WriteMetrics(w io.Writer) {
 	s := a.Status()
 	metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_info{version=%q,gateway=%q}", s.Version, s.Gateway), 1)
+	metrics.WriteGaugeUint64(w, "weir_fenced", flag(s.Identity.Fenced != ""))
+	left := api.StrandedStatus{}
+	if s.Identity.Stranded != nil {
+		left = *s.Identity.Stranded
+	}
+	metrics.WriteGaugeUint64(w, "weir_stranded_results", left.Results)
+	metrics.WriteGaugeUint64(w, "weir_stranded_records", left.Records)
 	metrics.WriteGaugeUint64(w, "weir_clock_trusted", flag(s.Clock.Trusted))
 	metrics.WriteGaugeUint64(w, "weir_journal_first_position", s.Journal.First)
 	metrics.WriteGaugeUint64(w, "weir_journal_last_position", s.Journal.Last)
@@ -47,6 +54,14 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 			metrics.WriteGaugeUint64(w, "weir_state_disk_bytes"+l, p.Large.Disk)
 			metrics.WriteCounterUint64(w, "weir_state_written_bytes_total"+l, p.Large.Written)
 			metrics.WriteGaugeUint64(w, "weir_state_memory_bytes"+l, p.Large.Memory)
+		}
+		if c := p.Central; c != nil {
+			metrics.WriteGaugeUint64(w, "weir_central_position"+l, c.Position)
+			metrics.WriteGaugeFloat64(w, "weir_central_age_seconds"+l, c.AgeSeconds)
+			metrics.WriteGaugeUint64(w, "weir_central_pending_bytes"+l, c.Pending)
+			metrics.WriteGaugeUint64(w, "weir_central_ok"+l, flag(c.Error == ""))
+			metrics.WriteGaugeUint64(w, "weir_central_fenced"+l, flag(c.Fenced))
+			counters(w, "weir_central", l, "uploads", c.Uploads, "sent_bytes", c.Sent)
 		}
 		if d := p.Dead; d != nil {
 			counters(w, "weir_deadletter", l, "kept", d.Kept, "evicted", d.Evicted, "expired", d.Expired, "requeued", d.Requeued)

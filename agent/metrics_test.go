@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/store/pebblekv"
 )
 
@@ -102,6 +103,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	cfg.Pipelines[0].State.Backend = config.BackendPebble
 	cfg.Pipelines[0].Dead.Sink.Value = "copy"
+	cfg.Central = config.Central{URL: plan.Text{Value: "file://" + t.TempDir()}, Directory: t.TempDir(), Interval: time.Minute, RebaseRatio: 6, Retained: 2, Timeout: time.Minute}
 	a := startAgent(t, cfg)
 	var out bytes.Buffer
 	a.WriteMetrics(&out)

@@ -25,6 +25,9 @@ const restoreFile = "restore.json"
 
 // RestoreSavepoint makes a savepoint the state of a pipeline, in place of what it has now. The pipeline stops, and starts from the savepoint.
 func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.RestoreOptions) error {
+	if err := a.fence.err(); err != nil {
+		return err
+	}
 	s, err := a.supervisorOf(name)
 	if err != nil {
 		return err
@@ -240,8 +243,16 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	for _, s := range a.graph.Sinks {
 		uids = append(uids, s.UID)
 	}
-	if a.fresh(&f.Head, o) {
+	if plantedMeekness(a.agent.identity) {
+		way.Generation, way.Restarted = f.Head.Generation, false
+	}
+	switch {
+	case a.fresh(&f.Head, o):
 		if err := a.beginStreams(ctx, &f.Head); err != nil {
+			return err
+		}
+	case way.Restarted:
+		if err := a.inherit(f.Head.Generation, f.Head.Sinks); err != nil {
 			return err
 		}
 	}
@@ -277,10 +288,10 @@ func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Ve
 	}
 	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
 		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,
-		Ends: ends, AcceptGap: o.AcceptGap,
+		Ends: ends, Least: a.agent.identity.LeastGeneration, Whole: o.Takeover, AcceptGap: o.AcceptGap,
 	})
 	if err == nil && !way.Restarted && a.fresh(&f.Head, o) {
-		way.Restarted, way.Generation, way.Why = true, way.Generation+1, "it is of another pipeline, whose results went elsewhere"
+		way.Restarted, way.Generation, way.Why = true, max(way.Generation+1, a.agent.identity.LeastGeneration), "it is of another pipeline, whose results went elsewhere"
 	}
 	return verdict, way, err
 }

@@ -17,7 +17,7 @@ import (
 // counts gives the counts of the windows that the upstream holds, in their order.
 func (b *bench) counts(name, sink string) (n []int) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.Pipelines[name])
+	id, err := parseUUID(b.agent.registry.UUID(name))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (a *Agent) newSession(cfg *config.Config, b *config.Broker) (*session, erro
 		}
 		c.Sources = append(c.Sources, sc)
 	}
-	m, err := mqtt.NewSession(c, a.journal, a.log, mqtt.Hooks{})
+	m, err := mqtt.NewSession(c, a.journal, a.log, mqtt.Hooks{Permit: a.mayConnect})
 	if err != nil {
 		return nil, err
 	}

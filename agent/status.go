@@ -18,7 +18,7 @@ func (a *Agent) Status() api.Status {
 	s := api.Status{
 		Gateway: a.gateway(), Version: Version(), Started: a.started,
 		Clock:   api.ClockStatus{ElapsedSeconds: float64(stamp.Elapsed) / 1e9, WallMs: stamp.Wall, Trusted: stamp.Trusted},
-		Journal: a.journalStatus(),
+		Journal: a.journalStatus(), Identity: a.identityStatus(),
 	}
 	for _, b := range a.sessions() {
 		s.Sessions = append(s.Sessions, b.status(a.rebirths.sentTo(b.name)))
@@ -28,6 +28,19 @@ func (a *Agent) Status() api.Status {
 	}
 	s.Apply = a.applier.status()
 	s.Problems = problems(&s)
+	return s
+}
+
+func (a *Agent) identityStatus() api.IdentityStatus {
+	s := api.IdentityStatus{Incarnation: a.incarnation().String(), Board: a.board()}
+	a.fence.mu.Lock()
+	defer a.fence.mu.Unlock()
+	if a.fence.by != nil {
+		s.Fenced = a.fence.by.Why()
+	}
+	if n := a.fence.after; n != nil {
+		s.Stranded = &api.StrandedStatus{Results: n.Results, Records: n.Records, Bytes: n.Bytes}
+	}
 	return s
 }
 
@@ -54,6 +67,9 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 	}
 	at := s.current
 	s.mu.Unlock()
+	if id, err := parseUUID(p.UUID); err == nil {
+		p.Central = a.centralStatus(id)
+	}
 	if at == nil {
 		return p
 	}
@@ -120,6 +136,9 @@ func (a *attempt) link(uid string) *link {
 
 // problems picks what needs an operator.
 func problems(s *api.Status) (list []string) {
+	if why := s.Identity.Fenced; why != "" {
+		list = append(list, "this device is FENCED: "+why+"; weir handover export gives what it has not delivered, weir handover retake makes it this gateway again")
+	}
 	if s.Journal.Failed != "" {
 		list = append(list, "the journal failed: "+s.Journal.Failed)
 	}
@@ -145,6 +164,9 @@ func problems(s *api.Status) (list []string) {
 		if len(p.StaleLookups) > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s goes on with the earlier content of %s: the content is part of its plan, and its checkpoints were made with it; a pipeline of a new name takes the new one",
 				p.Name, strings.Join(p.StaleLookups, ", ")))
+		}
+		if c := p.Central; c != nil && c.Error != "" {
+			list = append(list, fmt.Sprintf("pipeline %s, central store: %s", p.Name, c.Error))
 		}
 		if p.Checkpoint.InARow > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))

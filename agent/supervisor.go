@@ -42,6 +42,7 @@ type supervisor struct {
 	spec run    // what it runs; set before run starts
 	quit func() // ends run; set before run starts
 
+	parked  error  // why it is not started; nil: it is. Set before run starts
 	refused func() // called behind a failure that only the operator can mend; set before run starts
 
 	mu       sync.Mutex
@@ -75,7 +76,10 @@ func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, atte
 func (s *supervisor) run(ctx context.Context) error {
 	defer close(s.ended)
 	history := &FailureHistory{}
-	wanted := true
+	wanted := s.parked == nil
+	if !wanted {
+		s.set(PipelineStopped, s.parked)
+	}
 	var stopped chan error
 	for {
 		if !wanted {

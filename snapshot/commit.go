@@ -147,6 +147,18 @@ func (c *Coordinator) oldestAfter(id uint64) uint64 {
 
 // superfluous is how many of the oldest kept checkpoints go when keep of them are enough. What is held stays, with all that is newer.
 func (c *Coordinator) superfluous(keep int) int {
+	n := c.unheld(keep)
+	for c.keepFrom > 0 && n > 0 && c.kept[n-1].id >= c.keepFrom {
+		n--
+	}
+	return n
+}
+
+// floor is the index of the oldest kept checkpoint that the journal is held for. Those before it are kept for what changed since them.
+func (c *Coordinator) floor() int { return c.unheld(c.o.Config.Retained) }
+
+// unheld is superfluous without regard to KeepFrom.
+func (c *Coordinator) unheld(keep int) int {
 	n := max(len(c.kept)-keep, 0)
 	for _, id := range c.held {
 		for n > 0 && c.kept[n-1].id >= id {
@@ -306,12 +318,12 @@ func (c *Coordinator) failed(phase Phase) {
 // finish starts the goroutine that prunes, then holds the journal where the oldest retained checkpoint stands, then trims
 // (RULES 12). A failure costs space, not safety: the next commit tries again.
 func (c *Coordinator) finish(ctx context.Context) {
-	oldest := c.kept[0].id
+	oldest, floor := c.kept[0].id, c.floor()
 	c.maybeRebase(ctx)
 	c.jobs.Go(func() {
 		defer c.send(message{kind: EventFinished})
 		if c.bugs.trimBeforePrune {
-			c.trim(ctx)
+			c.trim(ctx, floor)
 			time.Sleep(c.bugs.pause)
 		}
 		if err := c.o.Store.Prune(ctx, oldest); err != nil {
@@ -319,13 +331,13 @@ func (c *Coordinator) finish(ctx context.Context) {
 			c.log.Warn("prune checkpoints failed", "oldest", oldest, "error", err)
 			return
 		}
-		c.trim(ctx)
+		c.trim(ctx, floor)
 	})
 }
 
 // trim runs while the owner waits for EventFinished, so kept and current stand still.
-func (c *Coordinator) trim(ctx context.Context) {
-	c.hold()
+func (c *Coordinator) trim(ctx context.Context, floor int) {
+	c.hold(floor)
 	if c.o.Journal == nil {
 		return
 	}

@@ -36,6 +36,8 @@ type Options struct {
 	Pressed func() bool
 	// Current is the checkpoint that was restored. nil: call CommitInitial before Run.
 	Current *Manifest
+	// KeepFrom is a checkpoint since which changes are kept from the beginning on, see Coordinator.KeepFrom.
+	KeepFrom uint64
 	// Ledger gives the blob for the manifest at barrier b. It is called once all tasks have delivered.
 	Ledger func(b pipeline.Barrier) []byte
 	// Wall gives Unix ms and whether the clock is trusted; nil: the system clock, untrusted.
@@ -74,6 +76,7 @@ type Coordinator struct {
 	next      []*waiter          // calls that wait for a barrier to come
 	now       []*waiter          // calls that wait for the barrier under way
 	held      map[*waiter]uint64 // checkpoints that stay although newer ones are enough
+	keepFrom  uint64             // changes since that checkpoint are kept; 0: none
 	demanded  bool               // the barrier under way has waiting Trigger calls
 	aligned   time.Time
 	lastWrite time.Time
@@ -119,7 +122,7 @@ func NewCoordinator(o Options) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		o: o, log: o.Logger, wake: make(chan struct{}, 1), current: o.Current, snaps: map[string]pipeline.TaskSnapshot{},
-		held: map[*waiter]uint64{},
+		held: map[*waiter]uint64{}, keepFrom: o.KeepFrom,
 		bugs: plantedFaults(),
 	}
 	if c.current != nil { // asked before Run has begun, Metrics tells it already
@@ -164,15 +167,16 @@ func (c *Coordinator) begin(ctx context.Context) error {
 	c.kept = append(c.kept, retainedCheckpoint{c.current.ID, c.current.Position})
 	c.state = State{NextID: max(c.o.Store.LastID(), c.current.ID) + 1, LastStart: time.Now()}
 	c.lastWrite = time.Now()
-	c.hold()
+	c.hold(c.floor())
 	c.meter.with(c.describe)
 	return nil
 }
 
-// hold tells the journal what the retained checkpoints need.
-func (c *Coordinator) hold() {
-	pos := c.kept[0].pos
-	for _, k := range c.kept {
+// hold tells the journal what the retained checkpoints from floor on need.
+func (c *Coordinator) hold(floor int) {
+	kept := c.kept[floor:]
+	pos := kept[0].pos
+	for _, k := range kept {
 		pos = min(pos, k.pos)
 	}
 	if c.bugs.retainNewest {
@@ -181,7 +185,7 @@ func (c *Coordinator) hold() {
 	if c.o.Journal != nil {
 		c.o.Journal.Retain(c.o.Holder, pos)
 	}
-	c.meter.with(func(m *Metrics) { m.RetainedFrom, m.RetainedCount = pos, len(c.kept) })
+	c.meter.with(func(m *Metrics) { m.RetainedFrom, m.RetainedCount = pos, len(kept) })
 }
 
 func (c *Coordinator) describe(m *Metrics) {
@@ -218,7 +222,7 @@ func (c *Coordinator) loop(ctx context.Context) error {
 
 // pressed tells whether retained checkpoints hold what the journal has no room for, though all of it is worked in.
 func (c *Coordinator) pressed() bool {
-	return c.o.Pressed != nil && c.kept[0].pos < c.current.Position && c.o.Pressed()
+	return c.o.Pressed != nil && c.kept[c.floor()].pos < c.current.Position && c.o.Pressed()
 }
 
 // receive turns a message into an event.
@@ -230,6 +234,9 @@ func (c *Coordinator) receive(ctx context.Context, m message) error {
 	case alsoReleased:
 		m.wait.hold = false // it may still wait
 		delete(c.held, m.wait)
+		return nil
+	case alsoKeepFrom:
+		c.keepFrom = m.from
 		return nil
 	}
 	ev := Event{Kind: m.kind, Err: m.err}

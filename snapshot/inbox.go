@@ -29,6 +29,7 @@ type message struct {
 	done *written
 	base *BaseRef
 	also messageAlso
+	from uint64 // alsoKeepFrom
 }
 
 type messageAlso uint8
@@ -36,6 +37,7 @@ type messageAlso uint8
 const (
 	alsoNothing  messageAlso = iota
 	alsoRebased              // a merge ended: base or err
+	alsoKeepFrom             // from
 	alsoReleased             // wait does not need its checkpoint any more
 )
 
@@ -74,6 +76,10 @@ func (c *Coordinator) Hold(ctx context.Context) (held Checkpoint, release func()
 	}
 	return held, func() { c.send(message{also: alsoReleased, wait: w}) }, nil
 }
+
+// KeepFrom keeps, from the next checkpoint on, what changed since checkpoint id, for Changed: the store holds that checkpoint and all newer ones. The journal is not held for
+// them: they are not there to be restored. 0 ends it. It is for who copies changes elsewhere; the store grows while it does not move on.
+func (c *Coordinator) KeepFrom(id uint64) { c.send(message{also: alsoKeepFrom, from: id}) }
 
 func (c *Coordinator) trigger(ctx context.Context, w *waiter) (Checkpoint, error) {
 	if !c.send(message{kind: EventDemand, wait: w}) {

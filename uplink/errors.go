@@ -18,6 +18,23 @@ var (
 	ErrTooLarge = fmt.Errorf("%w: too large", ErrRejected)
 )
 
+// Fenced is ErrFenced with what the upstream tells of who it is open to.
+type Fenced struct {
+	Where       string // the upstream
+	Generation  uint64 // highest that was opened
+	Incarnation Incarnation
+	Board       string // "" when the upstream does not tell
+}
+
+func (f *Fenced) Error() string {
+	board := ""
+	if f.Board != "" {
+		board = " of board " + f.Board
+	}
+	return fmt.Sprintf("%v: %s is at generation %d, incarnation %s%s", ErrFenced, f.Where, f.Generation, f.Incarnation, board)
+}
+func (f *Fenced) Unwrap() error { return ErrFenced }
+
 // RetryAfter is a temporary refusal with a time to wait.
 type RetryAfter struct {
 	Wait time.Duration

@@ -17,6 +17,7 @@ type Metrics struct {
 	Retried       atomic.Uint64 // batches sent again
 	Splits        atomic.Uint64
 	Opened        atomic.Uint64
+	Answered      atomic.Bool // an Open has ended, well or not
 	Fenced        atomic.Bool
 	Prepared      atomic.Bool // Open has succeeded, and the queue stands where upstream ends
 	// LastConfirm is Unix nanoseconds of the last confirmation; for display only.

@@ -3,7 +3,6 @@ package uplink
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -36,12 +35,13 @@ func (s *Sender) tryOpen(ctx context.Context) (Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	s.metrics.Opened.Add(1)
+	defer s.metrics.Answered.Store(true)
 	prog, err := s.o.Endpoint.Open(ctx, s.o.Stream, s.o.Incarnation, s.o.Generation)
 	if err != nil || s.repeats {
 		return prog, err
 	}
 	if s.o.Incarnation.Less(prog.Incarnation) || prog.Generation > s.o.Generation {
-		return prog, fmt.Errorf("%w: it is at generation %d, incarnation %s", ErrFenced, prog.Generation, prog.Incarnation)
+		return prog, &Fenced{Where: s.o.Stream.String(), Generation: prog.Generation, Incarnation: prog.Incarnation}
 	}
 	return prog, nil
 }

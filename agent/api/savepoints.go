@@ -44,6 +44,8 @@ type RestoreOptions struct {
 	// Fresh: the pipeline is new, and its streams have nothing upstream, whatever the savepoint says that upstream holds of another's.
 	Fresh  bool `json:"fresh,omitempty"`
 	Cancel bool `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
+	// Takeover: state_dir was made for it (weir restore): all that its journal holds came behind the savepoint.
+	Takeover bool `json:"takeover,omitempty"`
 }
 
 // bodyMax bounds what a request may bring.

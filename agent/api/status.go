@@ -9,6 +9,7 @@ import "time"
 // Status is the answer of GET /v1/status.
 type Status struct {
 	Gateway   string           `json:"gateway"`
+	Identity  IdentityStatus   `json:"identity"`
 	Version   string           `json:"version"`
 	Started   time.Time        `json:"started"`
 	Clock     ClockStatus      `json:"clock"`
@@ -18,6 +19,22 @@ type Status struct {
 	Apply     *ApplyStatus     `json:"apply,omitempty"` // the last one, or that under way
 	// Problems are what an operator should look at now, one sentence each.
 	Problems []string `json:"problems,omitempty"`
+}
+
+// IdentityStatus is who this device is, and whether another has taken its place.
+type IdentityStatus struct {
+	Incarnation string `json:"incarnation"` // major.minor
+	Board       string `json:"board"`
+	Fenced      string `json:"fenced,omitempty"` // why it works no more; "" it works
+	// What it has not delivered; nil: not counted (it is not fenced, or pipelines are still stopping).
+	Stranded *StrandedStatus `json:"stranded,omitempty"`
+}
+
+// StrandedStatus counts what lies on a fenced device.
+type StrandedStatus struct {
+	Results uint64 `json:"results"` // made, and confirmed by no upstream
+	Records uint64 `json:"records"` // received, and of no result or state yet
+	Bytes   int64  `json:"bytes"`
 }
 
 // ClockStatus is the stamp that journal frames get now.
@@ -62,6 +79,7 @@ type PipelineStatus struct {
 	LagLimit   int64            `json:"lag_limit,omitempty"` // lag_limit of the config; 0: none
 	Checkpoint CheckpointStatus `json:"checkpoint"`
 	Large      *StateStatus     `json:"large_state,omitempty"` // with the backend pebble
+	Central    *CentralStatus   `json:"central,omitempty"`     // with a central store
 	Tasks      []TaskStatus     `json:"tasks"`
 	Sources    []SourceLedger   `json:"sources"`
 	Steps      []StepLedger     `json:"steps"`
@@ -85,6 +103,25 @@ type CheckpointStatus struct {
 	Failed     uint64  `json:"failed_total"`
 	InARow     uint64  `json:"failed_in_a_row"`
 	LastError  string  `json:"last_error,omitempty"`
+}
+
+// CentralStatus is how far a pipeline's checkpoints are kept off this device.
+type CentralStatus struct {
+	Serial     uint64 `json:"serial"` // of the newest upload; 0: none
+	Checkpoint uint64 `json:"checkpoint"`
+	Position   uint64 `json:"position"`
+	// Created is when that checkpoint was made, by this device's clock.
+	Created *time.Time `json:"created,omitempty"`
+	// AgeSeconds is what would be lost if the device died now: how old the newest state in the store is. -1: not known.
+	AgeSeconds float64 `json:"age_seconds"`
+	Pending    uint64  `json:"pending_bytes"` // of the upload under way
+	Base       bool    `json:"base"`          // it holds all of the state
+	Sent       uint64  `json:"sent_bytes_total"`
+	Uploads    uint64  `json:"uploads_total"`
+	BaseBytes  uint64  `json:"base_bytes"`
+	DeltaBytes uint64  `json:"delta_bytes"`
+	Fenced     bool    `json:"fenced,omitempty"` // another device writes for this gateway
+	Error      string  `json:"error,omitempty"`
 }
 
 // StateStatus is what the backend pebble holds, in bytes.

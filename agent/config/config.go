@@ -22,10 +22,12 @@ type Config struct {
 	Text      []byte    // of the file
 	Gateway   plan.Text // "": derived from the machine id (GatewayFromMachineID)
 	StateDir  plan.Text // absolute
+	Board     string    // "": what the hardware says
 	Brokers   []*Broker
 	Sources   []*Source
 	Pipelines []*Pipeline
 	Links     []*Link
+	Central   Central
 	Journal   Journal
 	API       API
 	Log       Log
@@ -184,10 +186,12 @@ func (c *Config) Broker(name string) *Broker {
 
 // top is the whole file.
 var top = &object[Config]{
-	what: "the config", unknown: notYet(map[string]string{"central": "checkpoints stay on this device"}),
-	list: []*setting{
+	what: "the config", unknown: centralUnknown,
+	list: append(append([]*setting{
 		set("gateway", nameKind("the gateway's name", true), func(c *Config) *plan.Text { return &c.Gateway },
 			"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
+		set("board", boardKind, func(c *Config) *string { return &c.Board },
+			"Name of the hardware that state_dir is bound to. Left out: the serial number of the device tree, else the DMI product id, else the machine id. For containers, which have none of their own."),
 		set("state_dir", pathKind, func(c *Config) *plan.Text { return &c.StateDir },
 			"Directory that weir owns: journal, outbox, checkpoints. One agent at a time; absolute.", byDefault("/var/lib/weir")),
 		set("brokers", named[Broker]{of: brokerObject, name: func(b *Broker) *plan.Text { return &b.Name }}, func(c *Config) *[]*Broker { return &c.Brokers },
@@ -198,6 +202,7 @@ var top = &object[Config]{
 			"Pipelines by name. The failure of one leaves the others alone."),
 		set("links", named[Link]{of: linkObject, name: func(l *Link) *plan.Text { return &l.Name }}, func(c *Config) *[]*Link { return &c.Links },
 			"Ways upstream that sinks share, by name: bandwidth, and hours of a metered line (docs/sinks.md). A sink names its link in `link`."),
+	}, centralSettings...), []*setting{
 		set("journal", journalObject, func(c *Config) *Journal { return &c.Journal },
 			"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
 		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),
@@ -205,5 +210,5 @@ var top = &object[Config]{
 		set("metrics", metricsObject, func(c *Config) *Metrics { return &c.Metrics }, "Prometheus metrics."),
 		applySetting,
 		set("security", securityObject, func(c *Config) *Security { return &c.Security }, "What the operator allows beyond the safe choice."),
-	},
+	}...),
 }

@@ -193,7 +193,6 @@ func TestNoSettingWithoutEffect(t *testing.T) {
 		small + "    execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION\n": `retention" is not in this release`,
 		small + "    checkpoint: {incremental: true}\n":                                                   `"incremental" in checkpoint is not built in this release`,
 		small + "    checkpoint: {externalized: retain}\n":                                                `"externalized" in checkpoint is not built in this release`,
-		small + "central: {url: \"file:///srv/central\"}\n":                                               `"central" in the config is not built in this release`,
 		small + "api: {tcp: {listen: \"127.0.0.1:8480\"}}\n":                                              `"tcp" in the api is not built in this release`,
 	} {
 		if _, err := Parse("x.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {

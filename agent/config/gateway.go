@@ -8,6 +8,16 @@ import (
 	"strings"
 )
 
+// boardKind names hardware.
+var boardKind = stringKind{textKind{what: "a name of this hardware", pattern: "^[A-Za-z0-9._:-]{1,64}$", allowed: "1 to 64 letters, digits and . _ : -", check: checkBoard}}
+
+func checkBoard(b string) string {
+	if len(b) == 0 || len(b) > 64 || strings.Trim(b, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") != "" {
+		return "it is empty, too long, or holds other characters"
+	}
+	return ""
+}
+
 // GatewayFromMachineID makes the default name of a gateway from the text of /etc/machine-id: gw- and 12 hex digits. The
 // id itself is confidential (machine-id(5)): it goes through a keyed hash and cannot be got back from the name.
 func GatewayFromMachineID(text string) (string, error) {

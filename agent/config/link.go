@@ -88,24 +88,28 @@ func (c *Config) checkLinks(problems *plan.Problems) {
 			problems.Add(l.Zone.Pos, suggest.Nearest(l.Zone.Value, zones.Names()), "a name of the time zone database such as Europe/Berlin or UTC", "the zone %s is unknown", quote(l.Zone.Value))
 		}
 	}
-	for _, p := range c.Pipelines {
-		for _, s := range p.Sinks {
-			if s.Link.Value == "" {
-				continue
+	use := func(at plan.Text) {
+		if at.Value == "" {
+			return
+		}
+		used[at.Value] = true
+		if c.Link(at.Value) == nil {
+			allowed := "links are " + strings.Join(names, ", ")
+			if len(names) == 0 {
+				allowed = "the section links defines it"
 			}
-			used[s.Link.Value] = true
-			if c.Link(s.Link.Value) == nil {
-				allowed := "links are " + strings.Join(names, ", ")
-				if len(names) == 0 {
-					allowed = "the section links defines it"
-				}
-				problems.Add(s.Link.Pos, suggest.Nearest(s.Link.Value, names), allowed, "link %s is not defined", quote(s.Link.Value))
-			}
+			problems.Add(at.Pos, suggest.Nearest(at.Value, names), allowed, "link %s is not defined", quote(at.Value))
 		}
 	}
+	for _, p := range c.Pipelines {
+		for _, s := range p.Sinks {
+			use(s.Link)
+		}
+	}
+	use(c.Central.Link)
 	for _, l := range c.Links {
 		if !used[l.Name.Value] {
-			c.Warnings.Add(l.Name.Pos, "", "a sink names its link in link", "no sink uses link %s", quote(l.Name.Value))
+			c.Warnings.Add(l.Name.Pos, "", "a sink, or central, names its link in link", "nobody uses link %s", quote(l.Name.Value))
 		}
 	}
 }

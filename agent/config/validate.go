@@ -33,6 +33,7 @@ func (c *Config) Validate() plan.Problems {
 	c.checkPaths(&problems)
 	c.checkListeners(&problems)
 	c.checkLinks(&problems)
+	c.checkCentral(&problems)
 	files := map[string]plan.Text{}
 	for _, p := range c.Pipelines {
 		for _, s := range p.Sinks {

@@ -18,6 +18,10 @@ type Ground struct {
 	Stood bool
 	// Ends are the streams that have given out results here.
 	Ends []pipeline.SinkMark
+	// Least generation that a new one may be: another device may have opened those below.
+	Least uint64
+	// Whole: another device's state goes on here, and all that this journal holds came behind it.
+	Whole bool
 	// AcceptGap: the operator allows that continuity is broken.
 	AcceptGap bool
 }
@@ -51,7 +55,9 @@ func Decide(h *savepoint.Head, g *Ground) (Way, error) {
 	}
 	switch {
 	case h.Journal != g.Journal:
-		w.Position = g.Next - 1
+		if w.Position = g.Next - 1; g.Whole {
+			w.Position = g.First - 1
+		}
 		w.Why = "it was taken on another gateway or of another journal: what came in between is not here"
 	case w.Position+1 < g.First:
 		w.Lost = uint64(g.First - 1 - w.Position)
@@ -69,7 +75,7 @@ func Decide(h *savepoint.Head, g *Ground) (Way, error) {
 	default:
 		return w, nil
 	}
-	w.Restarted, w.Generation = true, newest+1
+	w.Restarted, w.Generation = true, max(newest+1, g.Least)
 	if !g.AcceptGap {
 		return w, fmt.Errorf("%w: %s; with --accept-gap the sinks begin generation %d, and upstream sees the break", ErrBreak, w.Why, w.Generation)
 	}

@@ -28,6 +28,8 @@ func TestContinuityIsKeptOrTheOperatorIsAsked(t *testing.T) {
 		{"what left at once may be known upstream only", savepoints.Ground{Journal: "j", First: 1, Next: 300, Ends: at(50)}, true, savepoints.Way{Position: 100, Generation: 3}},
 		{"records are gone", savepoints.Ground{Journal: "j", First: 103, Next: 300, Ends: at(50), SamePlan: true}, true, savepoints.Way{Position: 102, Generation: 3, Lost: 2}},
 		{"it is of another journal", savepoints.Ground{Journal: "k", First: 1, Next: 300, SamePlan: true}, true, savepoints.Way{Position: 299, Generation: 3}},
+		{"another device's state, this journal came behind it", savepoints.Ground{Journal: "k", First: 1, Next: 300, Whole: true}, true, savepoints.Way{Position: 0, Generation: 3}},
+		{"a device may have opened generations since", savepoints.Ground{Journal: "k", First: 1, Next: 300, Least: 2_000_000}, true, savepoints.Way{Position: 299, Generation: 2_000_000}},
 		{"it stands beyond the journal", savepoints.Ground{Journal: "j", First: 1, Next: 100, SamePlan: true}, true, savepoints.Way{Position: 99, Generation: 3}},
 		{"a generation began since", savepoints.Ground{Journal: "j", First: 1, Next: 300, SamePlan: true, Ends: []pipeline.SinkMark{{UID: "cloud", Generation: 5, Seq: 1}}}, true, savepoints.Way{Position: 100, Generation: 6}},
 	} {

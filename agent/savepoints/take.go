@@ -41,7 +41,7 @@ func Take(ctx context.Context, fsys disk.FS, path string, r Running, told func(n
 	}
 	pin := r.Outbox.Pin()
 	defer pin.Release()
-	h, err := headOf(r.About, c.Manifest, r.Graph, pin)
+	h, err := HeadOf(r.About, c.Manifest, r.Graph, pin)
 	if err != nil {
 		return nil, savepoint.Summary{}, fmt.Errorf("take savepoint of checkpoint %d: %w", c.ID, err)
 	}
@@ -58,8 +58,8 @@ func Take(ctx context.Context, fsys disk.FS, path string, r Running, told func(n
 	return &h, sum, nil
 }
 
-// headOf describes a checkpoint. Numbers of results are those of the wire: for a stream whose results may repeat they go on from there.
-func headOf(h savepoint.Head, m *snapshot.Manifest, g *plan.Graph, pin *outbox.Pin) (savepoint.Head, error) {
+// HeadOf describes a checkpoint. Numbers of results are those of the wire: for a stream whose results may repeat they go on from there.
+func HeadOf(h savepoint.Head, m *snapshot.Manifest, g *plan.Graph, pin *outbox.Pin) (savepoint.Head, error) {
 	h = stateOf(h, m, g)
 	for _, mark := range m.Sinks {
 		s, err := sinkOf(mark, pin)
@@ -71,7 +71,7 @@ func headOf(h savepoint.Head, m *snapshot.Manifest, g *plan.Graph, pin *outbox.P
 	return h, nil
 }
 
-// stateOf is headOf without the sinks.
+// stateOf is HeadOf without the sinks.
 func stateOf(h savepoint.Head, m *snapshot.Manifest, g *plan.Graph) savepoint.Head {
 	h.UUID, h.Checkpoint, h.Position, h.Generation = m.Pipeline[:], m.ID, uint64(m.Position), m.Generation
 	h.Major, h.Minor = uint64(m.Incarnation.Major), uint64(m.Incarnation.Minor)

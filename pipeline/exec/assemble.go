@@ -108,6 +108,7 @@ func (a *assembly) fill(ti int, t *task) error {
 		t.sinks = append(t.sinks, &sink{
 			uid: g.UID, columns: g.Columns, whole: g.Whole, input: a.edge(ti, g.From), target: target,
 			mark: pipeline.SinkMark{UID: g.UID, Generation: a.p.options.Generation}, pool: t.pool, lanes: make([]encodeLane, a.p.instances),
+			loss: a.p.options.Loss, marks: lossColumnsOf(g.Columns, g.Whole),
 		})
 	}
 	return nil

@@ -40,6 +40,8 @@ type Options struct {
 	BatchRows int
 	// Bound is how much a step holds of what it has made, zero: pipeline.BoundDefault; it never shows in the results.
 	Bound pipeline.Bound
+	// Loss marks results of windows that overlap it; nil: nothing is lost.
+	Loss *Loss
 	// Skip are rows that a step refuses, as dead letters, because its operator panics at them (PoisonError).
 	Skip []Poison
 	// Slabs is memory that pipelines share; nil: this one keeps its own.

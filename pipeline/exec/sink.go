@@ -26,7 +26,9 @@ type sink struct {
 	pool    *pool // nil: the task encodes alone
 	lanes   []encodeLane
 	encoded []encoded // of the batch's rows
-	head    int       // rows of the batch that have been handed over
+	loss    *Loss     // nil: none
+	marks   lossColumns
+	head    int // rows of the batch that have been handed over
 }
 
 // encodeLane is the memory of one that encodes. Payloads are handed over with the results, so that a chunk is never used again.
@@ -131,7 +133,7 @@ func (l *encodeLane) encode(s *sink, rows []pipeline.Row, into []encoded) {
 			into[i] = encoded{err: err}
 			continue
 		}
-		b = otherResult(b)
+		b = otherResult(s.marks.mark(b, s.loss, rows[i].Slots))
 		l.chunk = b
 		into[i] = encoded{payload: b[start:len(b):len(b)]}
 	}

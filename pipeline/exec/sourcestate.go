@@ -17,8 +17,10 @@ const (
 	sourceStateBytesOld = sourceStateBytes1 - 8 // and without the stamp at which the clock moved
 )
 
+const sourceTable = "source"
+
 func (s *source) spec() state.Spec {
-	return state.Spec{Name: "source", Kind: state.Value, Type: "exec.source", Version: 2}
+	return state.Spec{Name: sourceTable, Kind: state.Value, Type: "exec.source", Version: 2}
 }
 
 // keep makes the table: with a clock per key where those of steps are made, else in memory, since it has few entries.

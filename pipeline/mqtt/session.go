@@ -58,8 +58,10 @@ type Session struct {
 	fault faults
 }
 
-// Hooks are called by Run's goroutine; nil ones are left out. They must not block.
+// Hooks are called by Run's goroutine; nil ones are left out. They must not block, but for Permit.
 type Hooks struct {
+	// Permit is asked before each CONNECT and may take some seconds. An error is why there is none now; it is asked again (RULES 29).
+	Permit func(ctx context.Context) error
 	// Ready is called each time the broker holds exactly the filters of the config.
 	Ready func()
 	// Problem is called with a sentence when the session cannot become ready, "" when that is over.
@@ -166,6 +168,13 @@ func (s *Session) Run(ctx context.Context) error {
 			s.fail(err)
 			return s.hasFailed()
 		}
+		if err := s.permit(ctx); err != nil {
+			s.setProblem(err.Error())
+			if !s.pause(ctx, false) {
+				return s.hasFailed()
+			}
+			continue
+		}
 		end, err := s.connection(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -178,6 +187,13 @@ func (s *Session) Run(ctx context.Context) error {
 			return s.hasFailed()
 		}
 	}
+}
+
+func (s *Session) permit(ctx context.Context) error {
+	if s.hooks.Permit == nil {
+		return nil
+	}
+	return s.hooks.Permit(ctx)
 }
 
 // report logs the end of a connection and moves the back-off.

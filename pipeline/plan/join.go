@@ -237,7 +237,7 @@ func (c *compiler) allColumns(s *StepSpec, j *joined, t *table) (ok bool) {
 	from := map[string]string{} // column -> what it is of
 	var twice []string
 	if j.windows {
-		for _, name := range []string{columnStart, columnEnd} {
+		for _, name := range []string{ColumnStart, ColumnEnd} {
 			j.bound(name)
 			t.add(name, pipeline.Int)
 			from[name] = name

@@ -66,7 +66,7 @@ func (j *joined) ofSide(side int, p pipeline.Path) (int, pipeline.Kind, error) {
 
 func (j *joined) bound(name string) int {
 	from := join.FromStart
-	if name == columnEnd {
+	if name == ColumnEnd {
 		from = join.FromEnd
 	}
 	return j.field(name, pipeline.Int, func() join.Field { return join.Field{From: from} })
@@ -102,7 +102,7 @@ func (j *joined) lookup(p pipeline.Path) error {
 		return j.sides[s].lookup(p[1:])
 	}
 	name := p.String()
-	if slices.ContainsFunc(j.on, func(k joinKey) bool { return k.shared && k.name == name }) || j.windows && (name == columnStart || name == columnEnd) {
+	if slices.ContainsFunc(j.on, func(k joinKey) bool { return k.shared && k.name == name }) || j.windows && (name == ColumnStart || name == ColumnEnd) {
 		return nil
 	}
 	return fmt.Errorf("unknown field %s; a join's columns name the side: left.%s or right.%s", name, name, name)
@@ -116,7 +116,7 @@ func (j *joined) Names() []string {
 		}
 	}
 	if j.windows {
-		names = append(names, columnStart, columnEnd)
+		names = append(names, ColumnStart, ColumnEnd)
 	}
 	for s, prefix := range sideNames {
 		for _, n := range j.sides[s].Names() {

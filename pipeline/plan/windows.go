@@ -10,8 +10,8 @@ import (
 
 // The columns of a window's rows besides its key and contents.
 const (
-	columnStart    = "window_start"
-	columnEnd      = "window_end"
+	ColumnStart    = "window_start"
+	ColumnEnd      = "window_end"
 	columnRevision = "revision"
 	columnRank     = "rank"
 )
@@ -33,7 +33,7 @@ func (c *compiler) window(b *built, in *edge) bool {
 	if !w.byTime() { // nothing but a ttl ends the state of a key that falls silent
 		config.TTL = c.ttl(b.spec)
 	}
-	config.StartSlot, config.EndSlot = t.add(columnStart, pipeline.Int), t.add(columnEnd, pipeline.Int)
+	config.StartSlot, config.EndSlot = t.add(ColumnStart, pipeline.Int), t.add(ColumnEnd, pipeline.Int)
 	columns, good := c.keyColumns(b.spec, t, keys)
 	config.KeyOut, ok = columns, ok && good
 	text, good := c.contents(b, t, in, keys, &config)

@@ -79,7 +79,12 @@ type StreamOptions struct {
 	MaxBytes int64 // of payloads that wait; 0: only the log's limit
 	OnFull   OnFull
 	TTL      time.Duration // agent life after which a result that was not sent becomes a gap; 0: never
+	// Inherited: upstream may still be in the generation before, and hold results that wait here under the numbers that they had there.
+	Inherited Inherited
 }
+
+// Inherited names results of an ended generation: those up to Seq that wait in the new one are the same.
+type Inherited struct{ Generation, Seq uint64 }
 
 // Validate names the first field that is out of range.
 func (o *StreamOptions) Validate() error {

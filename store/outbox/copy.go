@@ -57,6 +57,11 @@ func (p *Pin) Waiting(uid string) (Waiting, bool) {
 // Copy gives the results that wait up to a number on the wire, visible or not, in order. Payloads are valid as long as they are
 // referenced. A result that is missing is ErrNotWhole.
 func (p *Pin) Copy(ctx context.Context, uid string, upTo uint64, each func(r *pipeline.Result) error) error {
+	return p.CopyFrom(ctx, uid, 0, upTo, each)
+}
+
+// CopyFrom is Copy from a number on; a gap may begin before it.
+func (p *Pin) CopyFrom(ctx context.Context, uid string, first, upTo uint64, each func(r *pipeline.Result) error) error {
 	w, ok := p.Waiting(uid)
 	if !ok {
 		return fmt.Errorf("copy results of %s: %w: no such stream", uid, ErrNotWhole)
@@ -64,7 +69,7 @@ func (p *Pin) Copy(ctx context.Context, uid string, upTo uint64, each func(r *pi
 	s, err := p.streams[uid], error(nil)
 	var from readback
 	defer from.close()
-	for next := w.Confirmed + 1; err == nil && next <= upTo; {
+	for next := max(w.Confirmed+1, first); err == nil && next <= upTo; {
 		if err = ctx.Err(); err == nil {
 			next, err = s.copySome(ctx, &from, next, upTo, each)
 		}

@@ -176,7 +176,11 @@ func (s *Stream) Seek(generation, seq, chain uint64) (known, lostFirst, lostLast
 	case generation > s.generation:
 		return 0, 0, 0, fmt.Errorf("seek %s: upstream is in generation %d, this outbox in %d", s.uid, generation, s.generation)
 	case generation < s.generation:
-		seq, chain = min(seq, s.start), 0
+		held := s.start
+		if i := s.opt.Inherited; generation == i.Generation && s.opt.Mode != AtLeastOnce { // what waits here up to there has the same numbers upstream
+			held = max(held, i.Seq)
+		}
+		seq, chain = min(seq, held), 0
 	case seq == 0:
 		seq = s.start // a generation that upstream has just begun takes any start
 	}

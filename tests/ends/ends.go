@@ -14,6 +14,7 @@ import (
 	"github.com/weirstream/weir/uplink/filesink"
 	"github.com/weirstream/weir/uplink/httpsink"
 	"github.com/weirstream/weir/uplink/nats"
+	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/objectsink"
 	"github.com/weirstream/weir/uplink/postgres"
 )
@@ -159,7 +160,7 @@ func startS3(t testing.TB) (e End, err error) {
 	t.Cleanup(func() { s3.Kill() })
 	e.Addr = s3.Addr
 	e.Connect = func(addr, _ string) (uplink.Endpoint, error) {
-		return objectsink.New(objectsink.Config{Compression: "zstd", S3: &objectsink.S3{Endpoint: "http://" + addr, Bucket: s3.Bucket,
+		return objectsink.New(objectsink.Config{Compression: "zstd", S3: &bucket.S3{Endpoint: "http://" + addr, Bucket: s3.Bucket,
 			CredentialsFile: s3.CredentialsFile, DialTimeout: dialTimeout}})
 	}
 	e.Held = func(sink string) ([]Record, error) {

@@ -96,7 +96,7 @@ func (b *blocks) Close() error { return nil }
 func undisturbed(t *rapid.T, g *plan.Graph, entries []pipeline.Entry) (streams, []exec.StepLedger) {
 	all := streams{}
 	p, err := exec.New(exec.Options{
-		Graph: g, Generation: 1, Sink: all.sink, Deliver: func(pipeline.TaskSnapshot) {},
+		Graph: g, Generation: 1, Sink: all.sink, Deliver: func(pipeline.TaskSnapshot) {}, Loss: loss(entries),
 		Read: func(pipeline.Position) (pipeline.BlockReader, error) {
 			return &blocks{entries: entries, size: 64, end: io.EOF}, nil
 		},
@@ -111,6 +111,14 @@ func undisturbed(t *rapid.T, g *plan.Graph, entries []pipeline.Entry) (streams, 
 		s.known = true
 	}
 	return all, p.Ledger().Steps
+}
+
+// loss is a stretch in the middle of the journal's time: the marks of windows that overlap it must be the same in every life.
+func loss(entries []pipeline.Entry) *exec.Loss {
+	if len(entries) < 3 {
+		return nil
+	}
+	return &exec.Loss{FromMs: entries[len(entries)/3].Stamp.Wall, ToMs: entries[2*len(entries)/3].Stamp.Wall}
 }
 
 // life is one run between two crashes.
@@ -178,7 +186,7 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 		}
 		g := graph()
 		g.Parallelism = l.n
-		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Bound: bound(l.held), Tables: l.makeTables(t)}
+		o := exec.Options{Graph: g, Restore: from, Generation: 1, Sink: all.sink, Deliver: k.deliver, BatchRows: l.rows, Bound: bound(l.held), Tables: l.makeTables(t), Loss: loss(entries)}
 		for _, s := range all {
 			s.seq = 0
 		}

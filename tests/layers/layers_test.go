@@ -42,7 +42,7 @@ var forbidden = []struct {
 var importers = map[string][]string{
 	"go.etcd.io/bbolt":                    {"store/boltkv", "uplink/receiver"},
 	"github.com/cockroachdb/pebble":       {"store/pebblekv"},
-	"github.com/minio/minio-go":           {"uplink/objectsink", "tests"},
+	"github.com/minio/minio-go":           {"uplink/bucket", "tests"},
 	"github.com/nats-io/nats.go":          {"uplink/nats", "tests"},
 	"github.com/jackc/pgx":                {"uplink/postgres", "tests"},
 	"github.com/eclipse/paho.mqtt.golang": {"pipeline/mqtt", "tests"},

@@ -20,12 +20,16 @@ type State struct {
 // Admit says whether an incarnation of a board may open. where names the upstream in the error, which is ErrFenced.
 func (s *State) Admit(where string, inc uplink.Incarnation, generation uint64, board string) error {
 	if inc.Less(s.Incarnation) || generation < s.Opened {
-		return fmt.Errorf("%w: %s is at generation %d, incarnation %s", uplink.ErrFenced, where, s.Opened, s.Incarnation)
+		return s.fenced(where)
 	}
 	if s.Opened > 0 && inc == s.Incarnation && board != s.Board {
 		return fmt.Errorf("%w: incarnation %s is another board's", uplink.ErrFenced, s.Incarnation)
 	}
 	return nil
+}
+
+func (s *State) fenced(where string) error {
+	return &uplink.Fenced{Where: where, Generation: s.Opened, Incarnation: s.Incarnation, Board: s.Board}
 }
 
 // OpenedBy says whether this very incarnation, generation and board opened last: then nothing is to be written.
@@ -46,7 +50,7 @@ func (s *State) Take(inc uplink.Incarnation, generation uint64, board string) {
 func (s *State) Continues(where string, b *uplink.Batch) (held uint64, err error) {
 	switch {
 	case b.Incarnation.Less(s.Incarnation) || b.Generation < s.Opened:
-		return 0, fmt.Errorf("%w: %s is at generation %d, incarnation %s", uplink.ErrFenced, where, s.Opened, s.Incarnation)
+		return 0, s.fenced(where)
 	case b.Incarnation != s.Incarnation || b.Generation != s.Opened:
 		return 0, fmt.Errorf("%w: incarnation %s, generation %d did not open", uplink.ErrHole, b.Incarnation, b.Generation)
 	case b.Generation == s.Generation && b.Previous > s.Seq && (s.Seq > 0 || b.Generation == 1),

@@ -137,7 +137,7 @@ func (s *Sink) admit(b *uplink.Batch) error {
 	}
 	switch {
 	case b.Incarnation.Less(s.state.inc) || b.Generation < s.state.opened:
-		return fmt.Errorf("%w: %s is at generation %d, incarnation %s", uplink.ErrFenced, s.config.Path, s.state.opened, s.state.inc)
+		return s.fenced(&s.state)
 	case b.Incarnation != s.state.inc || b.Generation != s.state.opened:
 		return fmt.Errorf("%w: incarnation %s, generation %d did not open", uplink.ErrHole, b.Incarnation, b.Generation)
 	case b.Generation == s.state.generation && b.Previous > s.state.seq,
@@ -147,12 +147,16 @@ func (s *Sink) admit(b *uplink.Batch) error {
 	return nil
 }
 
+func (s *Sink) fenced(st *state) error {
+	return &uplink.Fenced{Where: s.config.Path, Generation: st.opened, Incarnation: st.inc}
+}
+
 // changed says what it means that another writer was here: it was a newer incarnation, or the file was moved away.
 func (s *Sink) changed(err error) error {
 	if err == nil {
 		st, serr := scan(io.NewSectionReader(s.file, 0, 1<<62))
 		if serr == nil && st.found && s.state.inc.Less(st.inc) {
-			return fmt.Errorf("%w: %s is at incarnation %s", uplink.ErrFenced, s.config.Path, st.inc)
+			return s.fenced(&st)
 		}
 	}
 	return fmt.Errorf("%w: %s was changed by another writer: %v", uplink.ErrHole, s.config.Path, err)

@@ -22,7 +22,7 @@ func (s *Sink) Open(_ context.Context, stream uplink.Stream, inc uplink.Incarnat
 	}
 	defer s.unlock()
 	if inc.Less(s.state.inc) || generation < s.state.opened {
-		return uplink.Progress{}, fmt.Errorf("%w: %s is at generation %d, incarnation %s", uplink.ErrFenced, s.config.Path, s.state.opened, s.state.inc)
+		return uplink.Progress{}, s.fenced(&s.state)
 	}
 	if s.state.inc.Less(inc) || s.state.opened < generation {
 		last, chain := s.state.seq, s.state.chain

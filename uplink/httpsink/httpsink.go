@@ -319,10 +319,13 @@ func answer(status int, header http.Header, body []byte) (uplink.Answer, error) 
 func protocolRefusal(status int, body []byte, header http.Header) error {
 	switch status {
 	case http.StatusConflict, http.StatusPreconditionFailed:
-		if _, err := parse(body); err != nil {
+		a, err := parse(body)
+		if err != nil {
 			return fmt.Errorf("%w: %d %s: %w", errStatus, status, http.StatusText(status), err)
 		}
-		if status == http.StatusConflict {
+		if p, err := a.Progress(); status == http.StatusConflict && err == nil {
+			return &uplink.Fenced{Where: "the receiver", Generation: p.Generation, Incarnation: p.Incarnation}
+		} else if status == http.StatusConflict {
 			return fmt.Errorf("%w: %.200q", uplink.ErrFenced, body)
 		}
 		return fmt.Errorf("%w: %.200q", uplink.ErrHole, body)

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"strings"
 
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/fence"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -101,8 +102,8 @@ func decodeHead(b []byte, s uplink.Stream) (h head, err error) {
 
 // readHead gives the head and its version, "" when there is none.
 func (s *Sink) readHead(ctx context.Context) (head, string, error) {
-	b, version, err := s.store.read(ctx, s.dir+headName)
-	if errors.Is(err, fs.ErrNotExist) {
+	b, version, err := s.store.Get(ctx, s.dir+headName)
+	if errors.Is(err, bucket.ErrNotFound) {
 		return head{}, "", nil
 	}
 	if err != nil {
@@ -115,7 +116,12 @@ func (s *Sink) readHead(ctx context.Context) (head, string, error) {
 // rebuild takes the run from the list of objects, when the head is gone: the end of the unbroken run from the lowest
 // sequence of the highest generation on (consumers remove old ones). Without objects it is an empty head.
 func (s *Sink) rebuild(ctx context.Context) (h head, err error) {
-	all, err := s.store.list(ctx, s.dir)
+	var all []bucket.Object
+	err = bucket.Each(ctx, s.store, s.dir, func(o bucket.Object) error {
+		o.Name = strings.TrimPrefix(o.Name, s.dir)
+		all = append(all, o)
+		return nil
+	})
 	if err != nil {
 		return h, fmt.Errorf("list objects: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/bucket"
 )
 
 // streamDir is the directory of a stream, with its slash.
@@ -79,15 +80,15 @@ type run struct {
 }
 
 // runOf finds the end of the unbroken run. Objects of up to void bytes have no lines.
-func runOf(all []listed, void int64) (r run) {
+func runOf(all []bucket.Object, void int64) (r run) {
 	var names []name
 	for _, o := range all {
-		n, ok := parseName(o.name)
+		n, ok := parseName(o.Name)
 		if !ok {
 			continue
 		}
 		r.claims = max(r.claims, n.number)
-		if o.size <= void {
+		if o.Bytes <= void {
 			continue
 		}
 		r.generation = max(r.generation, n.generation)

@@ -15,12 +15,13 @@ import (
 	"log/slog"
 
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/bucket"
 )
 
 // Config of one object sink: exactly one of Directory and S3 is given.
 type Config struct {
 	Directory string
-	S3        *S3
+	S3        *bucket.S3
 	// Format of the data objects: json (lines; also ""), csv.
 	Format string
 	// Columns of the rows, in order, for csv.
@@ -50,7 +51,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("object sink format is %q, allowed is json, csv", c.Format)
 	}
 	if c.S3 != nil {
-		return c.S3.validate()
+		return c.S3.Validate()
 	}
 	return nil
 }
@@ -67,7 +68,7 @@ var ErrForeign = errors.New("head object is not one that this sink can read")
 // Sink implements uplink.Endpoint for one stream. It belongs to one sender goroutine and starts none.
 type Sink struct {
 	config Config
-	store  store
+	store  bucket.Bucket
 	pack   *packer
 	csv    *table // nil: JSON lines
 	body   []byte // of the object at hand, unpacked
@@ -112,9 +113,9 @@ func New(c Config) (*Sink, error) {
 	_, _ = rand.Read(id[:]) // never fails
 	s.writer = hex.EncodeToString(id[:])
 	if c.S3 != nil {
-		s.store, err = openS3(c.S3)
+		s.store, err = bucket.OpenS3(c.S3)
 	} else {
-		s.store = &directory{root: c.Directory}
+		s.store = bucket.OpenDirectory(c.Directory)
 	}
 	if err != nil {
 		return nil, err
@@ -131,19 +132,18 @@ func (s *Sink) Confirm(context.Context) (uint64, error) { return s.head.Seq, nil
 // Close drops idle connections.
 func (s *Sink) Close() error {
 	s.opened = false
-	s.store.close()
-	return nil
+	return s.store.Close()
 }
 
 // Open fences lower incarnations, settles the claim that is under way, and returns the end of the unbroken run.
 func (s *Sink) Open(ctx context.Context, stream uplink.Stream, inc uplink.Incarnation, generation uint64) (uplink.Progress, error) {
 	s.stream, s.inc, s.dir, s.opened, s.refused, s.asked = stream, inc, streamDir(stream), false, nil, generation
-	if err := s.store.prepare(ctx, s.dir); err != nil {
+	if err := s.store.Prepare(ctx, s.dir); err != nil {
 		return uplink.Progress{}, fmt.Errorf("open object sink: %w", err)
 	}
 	for range casTries {
 		err := s.take(ctx, inc, generation)
-		if errors.Is(err, errChanged) {
+		if errors.Is(err, bucket.ErrChanged) {
 			continue // another one opened at the same time: look again who is higher
 		}
 		if err != nil {
@@ -204,14 +204,14 @@ func (s *Sink) settle(ctx context.Context, h *head) error {
 	if s.plant.dropClaim {
 		return nil
 	}
-	err := s.store.create(ctx, s.dir+c.Name, s.void)
+	err := s.store.Create(ctx, s.dir+c.Name, s.void)
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, errExists) {
+	if !errors.Is(err, bucket.ErrExists) {
 		return fmt.Errorf("settle claim %s: %w", c.Name, err)
 	}
-	body, _, err := s.store.read(ctx, s.dir+c.Name)
+	body, _, err := s.store.Get(ctx, s.dir+c.Name)
 	if err != nil {
 		return fmt.Errorf("settle claim %s: %w", c.Name, err)
 	}
@@ -234,18 +234,18 @@ func (s *Sink) swap(ctx context.Context, h head, version string) error {
 		return err
 	}
 	if s.plant.deaf {
-		if _, version, err = s.store.read(ctx, s.dir+headName); err != nil && version != "" {
+		if _, version, err = s.store.Get(ctx, s.dir+headName); err != nil && version != "" {
 			return err
 		}
 	}
-	next, err := s.store.replace(ctx, s.dir+headName, version, body)
-	if errors.Is(err, errChanged) {
-		held, at, rerr := s.store.read(ctx, s.dir+headName)
+	next, err := s.store.Replace(ctx, s.dir+headName, version, body)
+	if errors.Is(err, bucket.ErrChanged) {
+		held, at, rerr := s.store.Get(ctx, s.dir+headName)
 		if rerr != nil {
 			return fmt.Errorf("read head: %w", rerr)
 		}
 		if !bytes.Equal(held, body) {
-			return errChanged
+			return bucket.ErrChanged
 		}
 		next, err = at, nil
 	}
@@ -300,7 +300,7 @@ func (s *Sink) put(ctx context.Context, b *uplink.Batch, held uint64, body []byt
 	if s.plant.freeNames {
 		h.Claim.Name = objectName(h.Claim, firstTime(b, held), 0, s.pack.suffix)
 	}
-	if err := s.swap(ctx, h, s.version); errors.Is(err, errChanged) {
+	if err := s.swap(ctx, h, s.version); errors.Is(err, bucket.ErrChanged) {
 		return s.lost(ctx)
 	} else if err != nil {
 		return err
@@ -316,11 +316,11 @@ func (s *Sink) put(ctx context.Context, b *uplink.Batch, held uint64, body []byt
 // land puts the object of the claim. A name that is taken holds this very object (a repeat of the request by the client), or
 // somebody voided the claim.
 func (s *Sink) land(ctx context.Context, name string, body []byte) error {
-	err := s.store.create(ctx, s.dir+name, body)
-	if !errors.Is(err, errExists) {
+	err := s.store.Create(ctx, s.dir+name, body)
+	if !errors.Is(err, bucket.ErrExists) {
 		return wrap("put object "+name, err)
 	}
-	there, _, err := s.store.read(ctx, s.dir+name)
+	there, _, err := s.store.Get(ctx, s.dir+name)
 	if err != nil {
 		return fmt.Errorf("read object %s back: %w", name, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/fence"
 	"github.com/weirstream/weir/uplink/uplinktest"
 	"github.com/weirstream/weir/uplink/wire"
@@ -43,37 +44,33 @@ func (f *dirFar) Connect(t testing.TB, board string) uplink.Endpoint {
 func (f *dirFar) Restart(testing.TB) {}
 
 func (f *dirFar) Held(t testing.TB, s uplink.Stream) []uplinktest.Held {
-	return held(t, &directory{root: f.config.Directory}, s)
+	return held(t, bucket.OpenDirectory(f.config.Directory), s)
 }
 
 // held reads every object of a stream as a consumer does: by listing, without the head.
-func held(t testing.TB, from store, s uplink.Stream) (all []uplinktest.Held) {
+func held(t testing.TB, from bucket.Bucket, s uplink.Stream) (all []uplinktest.Held) {
 	t.Helper()
 	dir := streamDir(s)
-	objects, err := from.list(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range objects {
-		n, ok := parseName(o.name)
+	for _, o := range objects(t, from, dir) {
+		n, ok := parseName(o.Name)
 		if !ok {
 			continue
 		}
-		body, _, err := from.read(t.Context(), dir+o.name)
+		body, _, err := from.Get(t.Context(), dir+o.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines, err := unpack(o.name, body)
+		lines, err := unpack(o.Name, body)
 		if err != nil {
-			t.Fatalf("object %s: %v", o.name, err)
+			t.Fatalf("object %s: %v", o.Name, err)
 		}
 		if len(lines) == 0 {
 			continue
 		}
-		if strings.Contains(o.name, ".csv") {
+		if strings.Contains(o.Name, ".csv") {
 			rows, err := heldCSV(string(lines), n)
 			if err != nil {
-				t.Fatalf("object %s: %v", o.name, err)
+				t.Fatalf("object %s: %v", o.Name, err)
 			}
 			all = append(all, rows...)
 			continue
@@ -87,12 +84,26 @@ func held(t testing.TB, from store, s uplink.Stream) (all []uplinktest.Held) {
 			return nil
 		})
 		if err != nil {
-			t.Fatalf("object %s: %v", o.name, err)
+			t.Fatalf("object %s: %v", o.Name, err)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b uplinktest.Held) int {
 		return int(a.Generation)*1e6 + int(a.Seq) - int(b.Generation)*1e6 - int(b.Seq)
 	})
+	return all
+}
+
+// objects are those below dir, by their names below it.
+func objects(t testing.TB, from bucket.Bucket, dir string) (all []bucket.Object) {
+	t.Helper()
+	err := bucket.Each(t.Context(), from, dir, func(o bucket.Object) error {
+		o.Name = strings.TrimPrefix(o.Name, dir)
+		all = append(all, o)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return all
 }
 
@@ -107,7 +118,7 @@ func TestConformanceOfDirectory(t *testing.T) {
 // faulty puts every fault of a link and a server between a sink and its store: lost before, answer lost after, and carried
 // out at some later time.
 type faulty struct {
-	store
+	bucket.Bucket
 	rand    *rand.Rand
 	percent int
 	late    []func()
@@ -141,41 +152,41 @@ func (f *faulty) fault() string {
 	return k
 }
 
-func (f *faulty) create(ctx context.Context, name string, body []byte) error {
+func (f *faulty) Create(ctx context.Context, name string, body []byte) error {
 	body = bytes.Clone(body)
 	switch f.fault() {
 	case "lost":
 		return errCut
 	case "late":
-		f.late = append(f.late, func() { _ = f.store.create(context.Background(), name, body) })
+		f.late = append(f.late, func() { _ = f.Bucket.Create(context.Background(), name, body) })
 		return errCut
 	case "answer lost":
-		_ = f.store.create(ctx, name, body)
+		_ = f.Bucket.Create(ctx, name, body)
 		return errCut
 	}
-	return f.store.create(ctx, name, body)
+	return f.Bucket.Create(ctx, name, body)
 }
 
-func (f *faulty) replace(ctx context.Context, name, version string, body []byte) (string, error) {
+func (f *faulty) Replace(ctx context.Context, name, version string, body []byte) (string, error) {
 	body = bytes.Clone(body)
 	switch f.fault() {
 	case "lost":
 		return "", errCut
 	case "late":
-		f.late = append(f.late, func() { _, _ = f.store.replace(context.Background(), name, version, body) })
+		f.late = append(f.late, func() { _, _ = f.Bucket.Replace(context.Background(), name, version, body) })
 		return "", errCut
 	case "answer lost":
-		_, _ = f.store.replace(ctx, name, version, body)
+		_, _ = f.Bucket.Replace(ctx, name, version, body)
 		return "", errCut
 	}
-	return f.store.replace(ctx, name, version, body)
+	return f.Bucket.Replace(ctx, name, version, body)
 }
 
-func (f *faulty) read(ctx context.Context, name string) ([]byte, string, error) {
+func (f *faulty) Get(ctx context.Context, name string) ([]byte, string, error) {
 	if f.rand.IntN(100) < f.percent/3 {
 		return nil, "", errCut
 	}
-	return f.store.read(ctx, name)
+	return f.Bucket.Get(ctx, name)
 }
 
 func row(n int) string { return fmt.Sprintf(`{"n":%d}`, n) }
@@ -186,7 +197,7 @@ func runFaulty(t *testing.T, seed uint64, plant planted, counts map[string]int) 
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	far := newDirFar(t, "none")
-	link := &faulty{store: &directory{root: far.config.Directory}, rand: rnd, percent: 25, counts: counts}
+	link := &faulty{Bucket: bucket.OpenDirectory(far.config.Directory), rand: rnd, percent: 25, counts: counts}
 	q := uplinktest.NewQueue(1, 0)
 	var want []string
 	inc := one
@@ -271,13 +282,13 @@ func TestVoidedRangeComesAgain(t *testing.T) {
 	far := newDirFar(t, "zstd")
 	s := far.Connect(t, "a").(*Sink)
 	open(t, s, 0)
-	s.store = &failing{store: s.store, creates: 1}
+	s.store = &failing{Bucket: s.store, creates: 1}
 	if _, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 1, 5)); !errors.Is(err, errCut) {
 		t.Fatalf("send over a cut link: %v", err)
 	}
 	s.plant.freeNames = true // the planted fault: the name of the voided claim again
 	if _, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 1, 5)); err == nil {
-		s.store = &failing{store: s.store, creates: 1}
+		s.store = &failing{Bucket: s.store, creates: 1}
 		_, _ = s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 6, 9))
 		if _, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, 6, 9)); err == nil {
 			t.Fatal("the planted fault (names without the claim's number) was not found")
@@ -291,12 +302,8 @@ func TestVoidedRangeComesAgain(t *testing.T) {
 	}
 	open(t, s, 9)
 	voids := 0
-	objects, err := s.store.list(t.Context(), s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range objects {
-		if _, ok := parseName(o.name); ok && o.size <= int64(len(s.void)) {
+	for _, o := range objects(t, s.store, s.dir) {
+		if _, ok := parseName(o.Name); ok && o.Bytes <= int64(len(s.void)) {
 			voids++
 		}
 	}
@@ -310,15 +317,15 @@ func TestVoidedRangeComesAgain(t *testing.T) {
 
 // failing loses so many creates.
 type failing struct {
-	store
+	bucket.Bucket
 	creates int
 }
 
-func (f *failing) create(ctx context.Context, name string, body []byte) error {
+func (f *failing) Create(ctx context.Context, name string, body []byte) error {
 	if f.creates--; f.creates >= 0 {
 		return errCut
 	}
-	return f.store.create(ctx, name, body)
+	return f.Bucket.Create(ctx, name, body)
 }
 
 func open(t *testing.T, s *Sink, want uint64) {

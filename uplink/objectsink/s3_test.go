@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/uplinktest"
 )
 
@@ -23,7 +24,7 @@ import (
 type gateway struct {
 	*rig.S3
 	line *rig.Proxy
-	s3   S3
+	s3   bucket.S3
 	csv  bool
 }
 
@@ -42,7 +43,7 @@ func startGateway(t testing.TB) *gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.line.Close() })
-	g.s3 = S3{Endpoint: "http://" + g.line.Addr(), Bucket: g.Bucket, Prefix: "site/7", CredentialsFile: g.CredentialsFile, DialTimeout: rig.Patience}
+	g.s3 = bucket.S3{Endpoint: "http://" + g.line.Addr(), Bucket: g.Bucket, Prefix: "site/7", CredentialsFile: g.CredentialsFile, DialTimeout: rig.Patience}
 	return g
 }
 
@@ -82,11 +83,11 @@ func (g *gateway) Connect(t testing.TB, board string) uplink.Endpoint {
 }
 
 func (g *gateway) Held(t testing.TB, s uplink.Stream) []uplinktest.Held {
-	b, err := newS3(&g.s3)
+	b, err := bucket.OpenS3(&g.s3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.close()
+	defer b.Close()
 	return held(t, b, s)
 }
 
@@ -122,7 +123,7 @@ func TestCutsAndKills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.store = &faulty{store: s.store, rand: rnd, percent: 15, counts: counts}
+		s.store = &faulty{Bucket: s.store, rand: rnd, percent: 15, counts: counts}
 		start, _ := proxy.Passed()
 		strikes, next := 0, start
 		stop := uplinktest.Break(t, time.Millisecond, func() error {
@@ -170,24 +171,24 @@ func TestBadEndpoints(t *testing.T) {
 	g.keys(t, wrong, "another secret")
 	for _, c := range []struct {
 		name string
-		set  func(*S3)
+		set  func(*bucket.S3)
 		says string
 	}{
-		{"unreachable", func(s *S3) { s.Endpoint = "http://" + none }, "refused"},
-		{"missing bucket", func(s *S3) { s.Bucket = "no-such-bucket" }, "NoSuchBucket"},
-		{"wrong secret", func(s *S3) { s.CredentialsFile = wrong }, "SignatureDoesNotMatch"},
-		{"no credentials file", func(s *S3) { s.CredentialsFile = g.CredentialsFile + "x" }, "no such file"},
-		{"anonymous", func(s *S3) { s.CredentialsFile = "" }, "AccessDenied"},
-		{"200 with garbage", func(s *S3) {
+		{"unreachable", func(s *bucket.S3) { s.Endpoint = "http://" + none }, "refused"},
+		{"missing bucket", func(s *bucket.S3) { s.Bucket = "no-such-bucket" }, "NoSuchBucket"},
+		{"wrong secret", func(s *bucket.S3) { s.CredentialsFile = wrong }, "SignatureDoesNotMatch"},
+		{"no credentials file", func(s *bucket.S3) { s.CredentialsFile = g.CredentialsFile + "x" }, "no such file"},
+		{"anonymous", func(s *bucket.S3) { s.CredentialsFile = "" }, "AccessDenied"},
+		{"200 with garbage", func(s *bucket.S3) {
 			s.Endpoint = answer(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>welcome</html>") })
 		}, "no ETag"},
-		{"ignores conditions", func(s *S3) {
+		{"ignores conditions", func(s *bucket.S3) {
 			s.Endpoint = answer(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("ETag", `"x"`) })
-		}, ErrUnconditional.Error()},
-		{"busy", func(s *S3) {
+		}, bucket.ErrUnconditional.Error()},
+		{"busy", func(s *bucket.S3) {
 			s.Endpoint = answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 		}, "503"},
-		{"private address", func(s *S3) { s.DenyPrivate = true }, uplink.ErrPrivate.Error()},
+		{"private address", func(s *bucket.S3) { s.DenyPrivate = true }, uplink.ErrPrivate.Error()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s3 := g.s3
@@ -227,10 +228,10 @@ func TestKeysAreReadAgain(t *testing.T) {
 }
 
 func TestValidateNamesTheField(t *testing.T) {
-	good := S3{Endpoint: "https://s3.example.com", Bucket: "b", DialTimeout: time.Second}
-	for says, set := range map[string]func(*S3){
-		"endpoint": func(s *S3) { s.Endpoint = "s3.example.com" }, "password": func(s *S3) { s.Endpoint = "https://a:b@s3.example.com" },
-		"bucket": func(s *S3) { s.Bucket = "" }, "prefix": func(s *S3) { s.Prefix = "/a" }, "dial timeout": func(s *S3) { s.DialTimeout = 0 },
+	good := bucket.S3{Endpoint: "https://s3.example.com", Bucket: "b", DialTimeout: time.Second}
+	for says, set := range map[string]func(*bucket.S3){
+		"endpoint": func(s *bucket.S3) { s.Endpoint = "s3.example.com" }, "password": func(s *bucket.S3) { s.Endpoint = "https://a:b@s3.example.com" },
+		"bucket": func(s *bucket.S3) { s.Bucket = "" }, "prefix": func(s *bucket.S3) { s.Prefix = "/a" }, "dial timeout": func(s *bucket.S3) { s.DialTimeout = 0 },
 	} {
 		c := good
 		set(&c)

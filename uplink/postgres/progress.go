@@ -36,7 +36,7 @@ func (r *row) fence(inc uplink.Incarnation, board string, generation uint64) boo
 }
 
 func (r *row) fenced(schema string) error {
-	return fmt.Errorf("%w: %s.%s is at generation %d, incarnation %s", uplink.ErrFenced, schema, progressTable, r.opened, r.inc)
+	return &uplink.Fenced{Where: schema + "." + progressTable, Generation: r.opened, Incarnation: r.inc, Board: r.board}
 }
 
 // verdict is what admit says of a batch.

@@ -95,7 +95,7 @@ func TestBadConfigTouchesNothing(t *testing.T) {
 	for text, says := range map[string]string{
 		strings.Replace(cliConfig, "state_dir", "stat_dir", 1):                             `did you mean "state_dir"?`,
 		strings.Replace(cliConfig, "x > 1", "x >", 1):                                      "weir.yaml:12:39",
-		cliConfig + "central: {url: \"file:///srv/central\"}\n":                            "not built in this release",
+		cliConfig + "central: {url: \"gs://bucket\"}\n":                                    "the scheme \"gs\" is not file or s3",
 		strings.Replace(cliConfig, "brokers:\n  b: {url: \"tcp://127.0.0.1:9\"}\n", "", 1): "broker \"b\" is not defined",
 		strings.Replace(cliConfig, "brokers:\n  b:", "brokers:\n  c:", 1):                  "weir.yaml:",
 	} {

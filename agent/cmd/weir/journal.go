@@ -44,7 +44,33 @@ func journalCommand(o *options) *cobra.Command {
 	}
 	inspect.Flags().Uint64Var(&from, "from", 0, "begin at this position")
 	inspect.Flags().IntVar(&limit, "limit", 100, "at most so many records, 0: all")
-	c.AddCommand(inspect)
+	c.AddCommand(inspect, exportJournalCommand(o))
+	return c
+}
+
+func exportJournalCommand(o *options) *cobra.Command {
+	var from uint64
+	c := &cobra.Command{
+		Use: "export", Short: "Print the messages in the journal as weir replay --input reads them", Args: usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := config.Load(o.config)
+			if err != nil {
+				return usageError{err}
+			}
+			lock, err := agent.LockStateDir(cfg.StateDir.Value)
+			if err != nil {
+				return err
+			}
+			defer lock.Close()
+			j, _, err := openJournal(cfg)
+			if err != nil {
+				return err
+			}
+			defer j.Close()
+			return agent.ExportRecords(j, pipeline.Position(from), c.OutOrStdout())
+		},
+	}
+	c.Flags().Uint64Var(&from, "from", 0, "begin at this position")
 	return c
 }
 

@@ -18,7 +18,7 @@ import (
 
 func runCommand(o *options) *cobra.Command {
 	var allowEmpty, acceptGap []string
-	var trustClock bool
+	var trustClock, newBoard bool
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
@@ -49,7 +49,7 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			if err != nil {
 				return err
 			}
-			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock})
+			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock, NewBoard: newBoard})
 			if err != nil {
 				return err
 			}
@@ -59,6 +59,7 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 	c.Flags().StringSliceVar(&allowEmpty, "allow-empty", nil, "pipelines that may start empty when none of their checkpoints is valid")
 	c.Flags().StringSliceVar(&acceptGap, "accept-gap", nil, "pipelines that may go on behind records that a full journal let go")
 	c.Flags().BoolVar(&trustClock, "trust-clock", false, "take the wall clock for right (where nothing tells that it is synchronised)")
+	c.Flags().BoolVar(&newBoard, "new-board", false, "state_dir was moved to this board: take a new incarnation, which stops whoever runs with a copy of it")
 	return c
 }
 

@@ -55,6 +55,13 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 		trusted = "trusted"
 	}
 	fmt.Fprintf(t, "gateway %s\tweir %s\tup %s\tclock %s\n", s.Gateway, s.Version, time.Since(s.Started).Round(time.Second), trusted)
+	fmt.Fprintf(t, "incarnation %s\tboard %s\n", s.Identity.Incarnation, s.Identity.Board)
+	if s.Identity.Fenced != "" {
+		fmt.Fprintf(t, "FENCED\t%s\n", s.Identity.Fenced)
+	}
+	if n := s.Identity.Stranded; n != nil {
+		fmt.Fprintf(t, "not delivered\t%d results\t%d records\t%d bytes\n", n.Results, n.Records, n.Bytes)
+	}
 	state := "ok"
 	if s.Journal.Full {
 		state = "FULL: nothing is acknowledged until space is free"
@@ -89,6 +96,9 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		fmt.Fprintf(t, "  state\ton flash\t%d bytes\t%d in memory\t%d written\n", p.Large.Disk, p.Large.Memory, p.Large.Written)
 	}
 	fmt.Fprintf(t, "  checkpoint\t%d\tat %d\t%.1f s old\t%d bytes\t%d done, %d failed\n", c.ID, c.Position, c.AgeSeconds, c.Bytes, c.Completed, c.Failed)
+	if p.Central != nil {
+		printCentral(t, p.Central)
+	}
 	if c.LastError != "" {
 		fmt.Fprintf(t, "  \tlast failure: %s\n", c.LastError)
 	}
@@ -123,6 +133,18 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 	case p.Imbalance != "": // neither: it has not run since the agent started
 		fmt.Fprintf(t, "  ledger\tNOT balanced: %s\n", p.Imbalance)
 	}
+}
+
+func printCentral(t io.Writer, c *api.CentralStatus) {
+	switch {
+	case c.Serial == 0:
+		fmt.Fprintf(t, "  central\tnothing is uploaded yet")
+	case c.AgeSeconds < 0:
+		fmt.Fprintf(t, "  central\t%d\tat %d\tof %s", c.Checkpoint, c.Position, c.Created.UTC().Format(time.RFC3339))
+	default:
+		fmt.Fprintf(t, "  central\t%d\tat %d\t%.1f s old", c.Checkpoint, c.Position, c.AgeSeconds)
+	}
+	fmt.Fprintf(t, "\t%d bytes pending\t%d uploads, %d bytes sent\t%s\n", c.Pending, c.Uploads, c.Sent, c.Error)
 }
 
 func full(f bool) string {

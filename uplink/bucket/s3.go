@@ -1,6 +1,6 @@
 //go:build !nos3
 
-package objectsink
+package bucket
 
 import (
 	"bytes"
@@ -10,12 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -24,23 +22,26 @@ import (
 	"github.com/weirstream/weir/uplink"
 )
 
-// bucket is a store in S3.
-type bucket struct {
+// inS3 is a Bucket in S3.
+type inS3 struct {
 	config    *S3
 	client    *minio.Client
 	creds     *credentials.Credentials
 	transport *http.Transport
-	probed    int // parts of the question in prepare that were answered
+	clock     *skew
+	probed    int // parts of the question in Prepare that were answered
 }
 
-func openS3(c *S3) (store, error) { return newS3(c) }
-
-func newS3(c *S3) (*bucket, error) {
+// OpenS3 gives the bucket. It connects at the first request.
+func OpenS3(c *S3) (Bucket, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(c.Endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("parse object sink endpoint: %w", err)
+		return nil, fmt.Errorf("parse S3 endpoint: %w", err)
 	}
-	b := &bucket{config: c, creds: credentials.NewStaticV4("", "", "")}
+	b := &inS3{config: c, creds: credentials.NewStaticV4("", "", "")}
 	if c.CredentialsFile != "" {
 		b.creds = credentials.NewFileAWSCredentials(c.CredentialsFile, "default")
 	}
@@ -53,11 +54,11 @@ func newS3(c *S3) (*bucket, error) {
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("read object sink ca: %w", err)
+			return nil, fmt.Errorf("read S3 ca: %w", err)
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read object sink ca %s: no certificate in it", c.CAFile)
+			return nil, fmt.Errorf("read S3 ca %s: no certificate in it", c.CAFile)
 		}
 		b.transport.TLSClientConfig.RootCAs = roots
 	}
@@ -65,41 +66,42 @@ func newS3(c *S3) (*bucket, error) {
 	if region == "" {
 		region = "us-east-1" // else the library asks the endpoint
 	}
-	// One try: the sender repeats, and knows what it repeats.
-	b.client, err = minio.New(u.Host, &minio.Options{Creds: b.creds, Secure: u.Scheme == "https", Transport: b.transport, Region: region, MaxRetries: 1})
+	b.clock = &skew{next: b.transport}
+	// One try: the caller repeats, and knows what it repeats.
+	b.client, err = minio.New(u.Host, &minio.Options{Creds: b.creds, Secure: u.Scheme == "https", Transport: b.clock, Region: region, MaxRetries: 1})
 	if err != nil {
-		return nil, fmt.Errorf("object sink %s: %w", c.Endpoint, err)
+		return nil, fmt.Errorf("S3 endpoint %s: %w", c.Endpoint, err)
 	}
 	return b, nil
 }
 
-func (b *bucket) key(name string) string {
+func (b *inS3) key(name string) string {
 	if b.config.Prefix == "" {
 		return name
 	}
 	return b.config.Prefix + "/" + name
 }
 
-// prepare asks once whether the endpoint honours conditions. What was answered is not asked again: on a bad link the next Open gets further.
-func (b *bucket) prepare(ctx context.Context, dir string) error {
+// Prepare asks once whether the endpoint honours conditions. What was answered is not asked again: on a bad link the next call gets further.
+func (b *inS3) Prepare(ctx context.Context, dir string) error {
 	name, body := dir+"_probe", []byte("weir asks whether conditional puts are honoured\n")
 	for _, ask := range []func() error{
 		func() error {
-			return ignore(b.create(ctx, name, body), errExists)
+			return ignore(b.Create(ctx, name, body), ErrExists)
 		},
 		func() error {
-			err := b.create(ctx, name, body)
+			err := b.Create(ctx, name, body)
 			if err == nil {
 				return fmt.Errorf("%w: If-None-Match at %s", ErrUnconditional, b.config.Endpoint)
 			}
-			return ignore(err, errExists)
+			return ignore(err, ErrExists)
 		},
 		func() error {
-			_, err := b.replace(ctx, name, "00000000000000000000000000000000", body)
+			_, err := b.Replace(ctx, name, "00000000000000000000000000000000", body)
 			if err == nil {
 				return fmt.Errorf("%w: If-Match at %s", ErrUnconditional, b.config.Endpoint)
 			}
-			return ignore(err, errChanged)
+			return ignore(err, ErrChanged)
 		},
 	}[b.probed:] {
 		if err := ask(); err != nil {
@@ -118,17 +120,25 @@ func ignore(err, hoped error) error {
 	return err
 }
 
-func (b *bucket) create(ctx context.Context, name string, body []byte) error {
+// Create relies on If-None-Match: *.
+func (b *inS3) Create(ctx context.Context, name string, body []byte) error {
 	var o minio.PutObjectOptions
 	o.SetMatchETagExcept("*")
 	_, err := b.put(ctx, name, body, o)
 	if refusedBy(err) {
-		return errExists
+		return ErrExists
 	}
 	return err
 }
 
-func (b *bucket) replace(ctx context.Context, name, version string, body []byte) (string, error) {
+// Put has no condition.
+func (b *inS3) Put(ctx context.Context, name string, body []byte) error {
+	_, err := b.put(ctx, name, body, minio.PutObjectOptions{})
+	return err
+}
+
+// Replace relies on If-Match.
+func (b *inS3) Replace(ctx context.Context, name, version string, body []byte) (string, error) {
 	var o minio.PutObjectOptions
 	if version == "" {
 		o.SetMatchETagExcept("*")
@@ -136,13 +146,13 @@ func (b *bucket) replace(ctx context.Context, name, version string, body []byte)
 		o.SetMatchETag(version)
 	}
 	etag, err := b.put(ctx, name, body, o)
-	if refusedBy(err) || version != "" && errors.Is(err, fs.ErrNotExist) {
-		return "", errChanged
+	if refusedBy(err) || version != "" && errors.Is(err, ErrNotFound) {
+		return "", ErrChanged
 	}
 	return etag, err
 }
 
-func (b *bucket) put(ctx context.Context, name string, body []byte, o minio.PutObjectOptions) (string, error) {
+func (b *inS3) put(ctx context.Context, name string, body []byte, o minio.PutObjectOptions) (string, error) {
 	o.DisableMultipart, o.ContentType = true, "application/octet-stream"
 	info, err := b.client.PutObject(ctx, b.config.Bucket, b.key(name), bytes.NewReader(body), int64(len(body)), o)
 	if err != nil {
@@ -154,18 +164,19 @@ func (b *bucket) put(ctx context.Context, name string, body []byte, o minio.PutO
 	return info.ETag, nil
 }
 
-// readBytesMax bounds what is read: a batch is far smaller.
-const readBytesMax = 128 << 20
-
-func (b *bucket) read(ctx context.Context, name string) ([]byte, string, error) {
+// Get reads a whole object.
+func (b *inS3) Get(ctx context.Context, name string) ([]byte, string, error) {
 	o, err := b.client.GetObject(ctx, b.config.Bucket, b.key(name), minio.GetObjectOptions{})
 	if err != nil {
 		return nil, "", b.explain("get", name, err)
 	}
 	defer o.Close()
-	body, err := io.ReadAll(io.LimitReader(o, readBytesMax))
+	body, err := io.ReadAll(io.LimitReader(o, BytesMax+1))
 	if err != nil {
 		return nil, "", b.explain("get", name, err)
+	}
+	if len(body) > BytesMax {
+		return nil, "", fmt.Errorf("get %s: %w", name, ErrTooLarge)
 	}
 	info, err := o.Stat()
 	if err != nil {
@@ -177,18 +188,52 @@ func (b *bucket) read(ctx context.Context, name string) ([]byte, string, error) 
 	return body, info.ETag, nil
 }
 
-func (b *bucket) list(ctx context.Context, dir string) (all []listed, err error) {
-	prefix := b.key(dir)
-	for o := range b.client.ListObjectsIter(ctx, b.config.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
-		if o.Err != nil {
-			return nil, b.explain("list", dir, o.Err)
-		}
-		all = append(all, listed{strings.TrimPrefix(o.Key, prefix), o.Size})
+// List asks for one page.
+func (b *inS3) List(ctx context.Context, prefix, after string) (all []Object, err error) {
+	o := minio.ListObjectsOptions{Prefix: b.key(prefix), Recursive: true, MaxKeys: PageMax}
+	if after != "" {
+		o.StartAfter = b.key(after)
 	}
-	return all, nil
+	cut := len(b.key(""))
+	for o := range b.client.ListObjectsIter(ctx, b.config.Bucket, o) {
+		if o.Err != nil {
+			return nil, b.explain("list", prefix, o.Err)
+		}
+		if len(o.Key) < cut {
+			return nil, fmt.Errorf("list %s at %s: the answer holds %q, it is not S3's", prefix, b.config.Endpoint, o.Key)
+		}
+		if all = append(all, Object{o.Key[cut:], o.Size, o.LastModified.UnixMilli()}); len(all) == PageMax {
+			break
+		}
+	}
+	return all, ctx.Err()
 }
 
-func (b *bucket) close() { b.transport.CloseIdleConnections() }
+// Delete removes up to 1000 objects by a request.
+func (b *inS3) Delete(ctx context.Context, names ...string) error {
+	results, err := b.client.RemoveObjectsWithIter(ctx, b.config.Bucket, func(yield func(minio.ObjectInfo) bool) {
+		for _, name := range names {
+			if !yield(minio.ObjectInfo{Key: b.key(name)}) {
+				return
+			}
+		}
+	}, minio.RemoveObjectsOptions{})
+	if err != nil {
+		return b.explain("delete", "", err)
+	}
+	for r := range results {
+		if r.Err != nil && minio.ToErrorResponse(r.Err).Code != "NoSuchKey" {
+			err = errors.Join(err, b.explain("delete", r.ObjectName, r.Err))
+		}
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// Close drops idle connections.
+func (b *inS3) Close() error {
+	b.transport.CloseIdleConnections()
+	return nil
+}
 
 // refusedBy is a condition that did not hold.
 func refusedBy(err error) bool {
@@ -197,11 +242,13 @@ func refusedBy(err error) bool {
 }
 
 // explain names what the endpoint said. Keys that were refused are read from their file again.
-func (b *bucket) explain(verb, name string, err error) error {
+func (b *inS3) explain(verb, name string, err error) error {
 	r := minio.ToErrorResponse(err)
 	switch {
 	case r.Code == "NoSuchKey":
-		return fmt.Errorf("%s %s: %w", verb, name, fs.ErrNotExist)
+		return fmt.Errorf("%s %s: %w", verb, name, ErrNotFound)
+	case b.clock.refuses(r.Code, r.StatusCode):
+		return fmt.Errorf("%s object in bucket %s at %s: %w: %s; set the clock (%s: %w)", verb, b.config.Bucket, b.config.Endpoint, ErrSkewed, b.clock, r.Code, err)
 	case r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusUnauthorized:
 		b.creds.Expire()
 	case r.StatusCode == http.StatusServiceUnavailable || r.StatusCode == http.StatusTooManyRequests:

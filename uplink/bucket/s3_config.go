@@ -1,4 +1,4 @@
-package objectsink
+package bucket
 
 import (
 	"errors"
@@ -21,22 +21,20 @@ type S3 struct {
 	DenyPrivate     bool // refuse addresses of this device and of private networks
 }
 
-func (c *S3) validate() error {
+// Validate names the first field that is out of range.
+func (c *S3) Validate() error {
 	u, err := url.Parse(c.Endpoint)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "":
-		return fmt.Errorf("object sink endpoint is %q, want https://host or https://host:port", c.Endpoint)
+		return fmt.Errorf("S3 endpoint is %q, want https://host or https://host:port", c.Endpoint)
 	case u.User != nil:
-		return errors.New("object sink endpoint holds a password; use credentials_file")
+		return errors.New("S3 endpoint holds a password; use credentials_file")
 	case c.Bucket == "":
-		return errors.New("object sink bucket is empty")
+		return errors.New("S3 bucket is empty")
 	case strings.HasPrefix(c.Prefix, "/") || strings.HasSuffix(c.Prefix, "/"):
-		return fmt.Errorf("object sink prefix is %q, want it without a slash at its ends", c.Prefix)
+		return fmt.Errorf("S3 prefix is %q, want it without a slash at its ends", c.Prefix)
 	case c.DialTimeout <= 0:
-		return fmt.Errorf("object sink dial timeout is %s, allowed is more than 0", c.DialTimeout)
+		return fmt.Errorf("S3 dial timeout is %s, allowed is more than 0", c.DialTimeout)
 	}
 	return nil
 }
-
-// ErrUnconditional says that the endpoint ignores If-None-Match or If-Match: it would keep duplicates.
-var ErrUnconditional = errors.New("the S3 endpoint ignores conditional puts")

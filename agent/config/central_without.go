@@ -1,0 +1,13 @@
+//go:build nocentral
+
+package config
+
+import "github.com/weirstream/weir/pipeline/plan"
+
+// A build without the central store refuses its section by name.
+var (
+	centralSettings []*setting
+	centralUnknown  = notYet(map[string]string{"central": "checkpoints stay on this device: this weir was built with the tag nocentral"})
+)
+
+func (c *Config) checkCentral(*plan.Problems) {}

@@ -1,0 +1,33 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/weirstream/weir/agent/config"
+)
+
+// FromCentral is the place that `weir restore --from` calls central.
+const FromCentral = "central"
+
+// Trusted says whom a restore believes in what it reads of a central store.
+type Trusted struct {
+	Keys     []string // public keys whose signatures count
+	Any      bool     // or whoever may write to the store
+	Identity string   // file of the private key that opens encrypted pieces; "" none
+}
+
+// OpenLegacy gives what a device is restored from: the central store of the config, or savepoint files in a directory.
+func OpenLegacy(cfg *config.Config, from string, t Trusted) (Legacy, error) {
+	if from != FromCentral {
+		if info, err := os.Stat(from); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("%s is neither %q nor a directory", from, FromCentral)
+		}
+		if len(t.Keys) > 0 || t.Any || t.Identity != "" {
+			return nil, errors.New("--key, --any-key and --identity are for a central store")
+		}
+		return Directory(from), nil
+	}
+	return openUploads(cfg, t)
+}

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/pipeline/exec"
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/snapshot/savepoint"
+	"github.com/weirstream/weir/store/disk"
+)
+
+// lossFile in a pipeline's directory says which stretch of event time has lost records with the device before this one. It is durable before the pipeline first starts and is never changed: results of
+// windows that overlap it are marked, in every replay alike.
+const lossFile = "loss.json"
+
+// Loss is what a pipeline lost when it went on from what another device had left.
+type Loss struct {
+	FromMs int64 `json:"from_ms"` // event time
+	ToMs   int64 `json:"to_ms"`
+	// What it was made of: the last record that the state has, when its checkpoint was made, and when this device took over.
+	Position uint64 `json:"position"`
+	LeftMs   int64  `json:"left_ms"`
+	TakenMs  int64  `json:"taken_ms"`
+}
+
+// wallLike is how far an event time may be from the wall clock that is taken for the same clock.
+const wallLike = 24 * time.Hour
+
+// lossOf is pure. clocks are those of the savepoint's sources. The stretch begins where the watermark stood, less the lateness that windows allow: every window that was open
+// is in it. It ends when the device before has stopped, two polls of the claim behind it, by the clock that event times go by: the wall clock, or one that is far from it and goes on as fast.
+func lossOf(h *savepoint.Head, clocks []sourceClock, latenessMs, takenMs int64, poll time.Duration) Loss {
+	l := Loss{FromMs: h.CreatedMs, ToMs: takenMs, Position: h.Position, LeftMs: h.CreatedMs, TakenMs: takenMs}
+	for i, c := range clocks {
+		to := takenMs
+		if d := c.newest - h.CreatedMs; d > wallLike.Milliseconds() || d < -wallLike.Milliseconds() {
+			to = c.newest + max(0, takenMs-h.CreatedMs)
+		}
+		if i == 0 {
+			l.FromMs, l.ToMs = c.watermark, to
+		}
+		l.FromMs, l.ToMs = min(l.FromMs, c.watermark), max(l.ToMs, to)
+	}
+	l.FromMs -= latenessMs
+	l.ToMs = max(l.ToMs, l.FromMs) + 2*poll.Milliseconds()
+	return l
+}
+
+type sourceClock struct{ watermark, newest int64 }
+
+// clocksOf reads the clocks of a savepoint's sources, those that a record has set.
+func clocksOf(f *savepoint.File, g *plan.Graph) (list []sourceClock, err error) {
+	for _, s := range g.Sources {
+		uid, name := exec.SourceTable(s.Name)
+		_, _, err := f.Entries(uid, name, func(key, _, val []byte) error {
+			if len(key) > 0 {
+				return nil
+			}
+			if watermark, newest, started := exec.SourceClock(val); started && s.Time != nil {
+				list = append(list, sourceClock{watermark, newest})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func latenessOf(p *config.Pipeline) (ms int64) {
+	for _, s := range p.Steps {
+		if s.Window != nil {
+			ms = max(ms, s.Window.LatenessMs)
+		}
+	}
+	return ms
+}
+
+func (l *Loss) save(dir string) error {
+	b, err := json.Marshal(l)
+	if err == nil {
+		err = disk.WriteFileAtomic(disk.OS, filepath.Join(dir, lossFile), append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("note what is lost: %w", err)
+	}
+	return nil
+}
+
+// readLoss gives nil when nothing is lost. A file that is there and not readable keeps the pipeline from starting: without it a replay would make other results than those that are out.
+func (a *attempt) readLoss() (*exec.Loss, error) {
+	name := filepath.Join(a.dir(), lossFile)
+	b, err := disk.ReadFile(disk.OS, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var l Loss
+	if err == nil {
+		err = json.Unmarshal(b, &l)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: read which windows are partial: %s: %w", errFinal, name, err)
+	}
+	return &exec.Loss{FromMs: l.FromMs, ToMs: l.ToMs}, nil
+}

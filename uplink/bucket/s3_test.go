@@ -1,0 +1,81 @@
+//go:build !nos3
+
+package bucket_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/tests/rig"
+	"github.com/weirstream/weir/uplink/bucket"
+	"github.com/weirstream/weir/uplink/bucket/buckettest"
+)
+
+func startS3(t testing.TB) (*rig.S3, *bucket.S3) {
+	t.Helper()
+	far, err := rig.StartS3(t.TempDir(), "bucket-1")
+	if errors.Is(err, rig.ErrNoTool) {
+		t.Skipf("NOT TESTED against an S3 server: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Kill() })
+	return far, &bucket.S3{Endpoint: "http://" + far.Addr, Bucket: far.Bucket, Prefix: "site/7", CredentialsFile: far.CredentialsFile, DialTimeout: 5 * time.Second}
+}
+
+func openS3(t testing.TB, c *bucket.S3) bucket.Bucket {
+	t.Helper()
+	b, err := bucket.OpenS3(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func TestS3(t *testing.T) {
+	_, c := startS3(t)
+	buckettest.Run(t, openS3(t, c), "gw-1/")
+	buckettest.RunPages(t, openS3(t, c), "gw-2/")
+	none := *c
+	none.Prefix = ""
+	buckettest.Run(t, openS3(t, &none), "gw-3/")
+}
+
+// TestSkewIsNamed: a store that refuses signatures for their date says so in many ways; the error says by how much, and which way.
+func TestSkewIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		name, code string
+		status     int
+		by         time.Duration
+		says       string
+		skewed     bool
+	}{
+		{"aws says so", "RequestTimeTooSkewed", 403, 3 * time.Hour, "is 3h0m", true},
+		{"behind", "RequestTimeTooSkewed", 403, -26 * time.Hour, "behind", true},
+		{"says only forbidden", "AccessDenied", 403, time.Hour, "ahead", true},
+		{"forbidden with the right time", "AccessDenied", 403, 0, "AccessDenied", false},
+		{"no such bucket, and the clock is wrong", "NoSuchBucket", 404, time.Hour, "NoSuchBucket", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Date", time.Now().Add(-c.by).UTC().Format(http.TimeFormat))
+				w.WriteHeader(c.status)
+				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", c.code)
+			}))
+			defer srv.Close()
+			b := openS3(t, &bucket.S3{Endpoint: srv.URL, Bucket: "bucket-1", DialTimeout: time.Second})
+			err := b.Put(t.Context(), "a", []byte("x"))
+			if err == nil || errors.Is(err, bucket.ErrSkewed) != c.skewed || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("%v, want it to say %q, skewed %v", err, c.says, c.skewed)
+			}
+			t.Log(err)
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package central
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// SHA is the sha256 of an object as it is stored; the zero value is none.
+type SHA [32]byte
+
+// String is 64 hexadecimal digits.
+func (s SHA) String() string { return hex.EncodeToString(s[:]) }
+
+// UUID names a pipeline.
+type UUID [16]byte
+
+// String is 32 hexadecimal digits.
+func (u UUID) String() string { return hex.EncodeToString(u[:]) }
+
+// Kind is the second element of an object's name.
+type Kind string
+
+// The kinds of objects.
+const (
+	KindClaim    Kind = "claim"
+	KindHead     Kind = "head"
+	KindManifest Kind = "manifest"
+	KindIndex    Kind = "index"
+	KindObject   Kind = "object"
+)
+
+// Names makes the names of a gateway's objects (FORMAT.md); Parse is the inverse.
+type Names struct{ dir string }
+
+// NamesOf gives those of a gateway.
+func NamesOf(gateway string) Names { return Names{escape(gateway) + "/"} }
+
+// Dir is what all names of the gateway begin with, with its slash.
+func (n Names) Dir() string { return n.dir }
+
+// Claim is the name of the claim.
+func (n Names) Claim() string { return n.dir + string(KindClaim) }
+
+// Head is the name of a pipeline's head.
+func (n Names) Head(id UUID) string { return n.dir + string(KindHead) + "/" + id.String() }
+
+// All is what all names of a kind begin with, with its slash.
+func (n Names) All(k Kind) string { return n.dir + string(k) + "/" }
+
+// Of is the name of an object that is called by its sha.
+func (n Names) Of(k Kind, s SHA) string { return n.dir + string(k) + "/" + s.String() }
+
+// Name is what Parse finds in one.
+type Name struct {
+	Gateway  string
+	Kind     Kind
+	Pipeline UUID // of a head
+	SHA      SHA  // of a manifest, index or object
+}
+
+// Parse takes a name apart. It refuses all that Names does not make.
+func Parse(name string) (n Name, err error) {
+	bad := fmt.Errorf("name %q is not one of a central store", name)
+	parts := strings.Split(name, "/")
+	gateway, ok := unescape(parts[0])
+	if !ok || gateway == "" || len(parts) < 2 || escape(gateway) != parts[0] {
+		return n, bad
+	}
+	n.Gateway, n.Kind = gateway, Kind(parts[1])
+	into := n.SHA[:]
+	switch {
+	case n.Kind == KindClaim && len(parts) == 2:
+		return n, nil
+	case len(parts) != 3:
+		return n, bad
+	case n.Kind == KindHead:
+		into = n.Pipeline[:]
+	case n.Kind != KindManifest && n.Kind != KindIndex && n.Kind != KindObject:
+		return n, bad
+	}
+	if len(parts[2]) != 2*len(into) || strings.ToLower(parts[2]) != parts[2] {
+		return n, bad
+	}
+	if _, err := hex.Decode(into, []byte(parts[2])); err != nil {
+		return n, bad
+	}
+	return n, nil
+}
+
+// escape makes one element of any text.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		safe := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' && i > 0 || c == '.' && i > 0
+		if safe {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "~%02X", c)
+		}
+	}
+	return b.String()
+}
+
+func unescape(s string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '~' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i+3 > len(s) {
+			return "", false
+		}
+		c, err := hex.DecodeString(s[i+1 : i+3])
+		if err != nil {
+			return "", false
+		}
+		b.WriteByte(c[0])
+		i += 2
+	}
+	return b.String(), true
+}
