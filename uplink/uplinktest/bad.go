@@ -1,11 +1,8 @@
 package uplinktest
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,13 +32,13 @@ func (b Bad) Run(t *testing.T) {
 	for range badRows {
 		q.Add(`{"n":1,"text":"row"}`)
 	}
-	log := &lines{}
+	log := &Lines{}
 	c := uplink.Default()
 	c.Timeout, c.Backoff = 20*time.Second, uplink.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}
 	e := b.Dial(t)
 	defer e.Close()
 	s, err := uplink.NewSender(uplink.SenderOptions{
-		Config: c, Stream: Stream(), Generation: 1, Incarnation: uplink.Incarnation{Major: 1}, Queue: q, Endpoint: e, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Config: c, Stream: Stream(), Generation: 1, Incarnation: uplink.Incarnation{Major: 1}, Queue: q, Endpoint: e, Logger: log.Logger(),
 		DeadLetter: func(_ context.Context, d *uplink.DeadLetter) error {
 			t.Errorf("result %d is a dead letter: %s", d.Result.Seq, d.Reason)
 			return nil
@@ -87,22 +84,4 @@ func (b Bad) Run(t *testing.T) {
 		b.Heal(t)
 		until("all is delivered", func() bool { return m.Confirmed.Load()+m.KnownUpstream.Load() == badRows && m.LastError() == "" })
 	}
-}
-
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
