@@ -31,11 +31,8 @@ type message struct {
 
 // Send publishes what the run does not hold yet. A connection that was lost meanwhile, or taken over, is made anew once.
 func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
-	if s.refused != nil && b.Incarnation == s.inc && b.Generation == s.asked {
-		return uplink.Answer{}, s.refused
-	}
-	if !s.opened || b.Stream != s.stream {
-		return uplink.Answer{}, fmt.Errorf("%w: the stream is not open", uplink.ErrHole)
+	if err := s.opening.Admit(b, nil); err != nil { // it never doubts: the connection that it is unsure of is given up
+		return uplink.Answer{}, err
 	}
 	for try := 0; ; try++ {
 		if s.conn == nil {
@@ -315,7 +312,7 @@ func (s *Sink) releaseGroup(ctx context.Context, group []message, found bool) er
 	case refused != nil:
 		return refused
 	case unknown > 0 && !found:
-		s.config.Logger.Warn("mqtt broker forgot results before their release", "stream", s.stream.String(), "count", unknown)
+		s.config.Logger.Warn("mqtt broker forgot results before their release", "stream", s.opening.Stream.String(), "count", unknown)
 	}
 	s.state = st
 	return s.at("released")
