@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -53,6 +54,20 @@ func TestBadServersAtASaneRate(t *testing.T) {
 				return at(server.Addr)
 			})},
 	}
+	bad = append(bad, uplinktest.Secured{CA: "name its CA in dsn_file: sslrootcert=FILE",
+		Server: func(*testing.T) string { return server.Addr },
+		Greet: func(client, _ net.Conn) error { // SSLRequest, and yes
+			if _, err := io.ReadFull(client, make([]byte, 8)); err != nil {
+				return err
+			}
+			_, err := client.Write([]byte{'S'})
+			return err
+		},
+		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
+			f := newFar(t)
+			f.config.DSNFile = writeDSN(t, strings.Replace(at(addr), "sslmode=disable", "sslmode=verify-full&sslrootcert="+ca, 1))
+			return f.sink(t, "a")
+		}}.Certificates()...)
 	for _, b := range bad {
 		t.Run(b.Name, b.Run)
 	}

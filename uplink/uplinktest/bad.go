@@ -1,6 +1,7 @@
 package uplinktest
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -16,25 +17,33 @@ type Bad struct {
 	Want   []string           // in the error that the status shows, and in the log
 	Secret string             // in neither; "": none
 	Heal   func(t *testing.T) // makes it usable; nil: it stays bad
+
+	Rows    uint64        // that are to be delivered; 0: 5
+	Timeout time.Duration // of a request, for a server that gives no answer; 0: 20 s
+	Tries   uint64        // after which the log is looked at; 0: 25
 }
 
+// BadWait bounds every wait: only a failure takes so long.
+const BadWait = time.Minute
+
 const (
-	badTries = 25 // after which the log is looked at
-	badLines = 3  // most lines about it: kinds of failure, not tries
-	badRows  = 5
-	badWait  = time.Minute // only a failure takes so long
+	badTries   = 25
+	badRows    = 5
+	badTimeout = 20 * time.Second
+	badLines   = 3 // most lines about it: kinds of failure, not tries
 )
 
 // Run drives a sender into the bad upstream. However often it is tried, the log has a line for each kind of failure, the status the latest; no
 // result becomes a dead letter, and once it is mended all arrive.
 func (b Bad) Run(t *testing.T) {
+	b.Rows, b.Tries, b.Timeout = cmp.Or(b.Rows, badRows), cmp.Or(b.Tries, badTries), cmp.Or(b.Timeout, badTimeout)
 	q := NewQueue(1, 0)
-	for range badRows {
+	for range b.Rows {
 		q.Add(`{"n":1,"text":"row"}`)
 	}
 	log := &Lines{}
 	c := uplink.Default()
-	c.Timeout, c.Backoff = 20*time.Second, uplink.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}
+	c.Timeout, c.Backoff = b.Timeout, uplink.Backoff{Min: time.Millisecond, Max: 2 * time.Millisecond}
 	e := b.Dial(t)
 	defer e.Close()
 	s, err := uplink.NewSender(uplink.SenderOptions{
@@ -54,7 +63,7 @@ func (b Bad) Run(t *testing.T) {
 	m := s.Metrics()
 	until := func(what string, ok func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(badWait); !ok(); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(BadWait); !ok(); time.Sleep(time.Millisecond) {
 			select {
 			case err := <-done:
 				done <- err
@@ -66,11 +75,11 @@ func (b Bad) Run(t *testing.T) {
 			}
 		}
 	}
-	until("it was tried often", func() bool { return m.Opened.Load()+m.Retried.Load() >= badTries })
+	until("it was tried often", func() bool { return m.Opened.Load()+m.Retried.Load() >= b.Tries })
 	text, told := m.LastError(), log.String()
 	t.Log(text)
 	if n := strings.Count(told, "\n"); n < 1 || n > badLines {
-		t.Errorf("%d lines for %d tries, allowed are 1 to %d:\n%s", n, badTries, badLines, told)
+		t.Errorf("%d lines for %d tries, allowed are 1 to %d:\n%s", n, b.Tries, badLines, told)
 	}
 	for _, want := range b.Want {
 		if !strings.Contains(text, want) || !strings.Contains(strings.ReplaceAll(told, `\"`, `"`), want) {
@@ -82,6 +91,6 @@ func (b Bad) Run(t *testing.T) {
 	}
 	if b.Heal != nil {
 		b.Heal(t)
-		until("all is delivered", func() bool { return m.Confirmed.Load()+m.KnownUpstream.Load() == badRows && m.LastError() == "" })
+		until("all is delivered", func() bool { return m.Confirmed.Load()+m.KnownUpstream.Load() == b.Rows && m.LastError() == "" })
 	}
 }
