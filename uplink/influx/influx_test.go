@@ -43,12 +43,12 @@ func startServer(t testing.TB) *server {
 		t.Skipf("NOT TESTED against influxd: %v", err)
 	}
 	n := &server{Influx: far}
-	must(t, err)
-	must(t, n.Start())
+	uplinktest.Must(t, err)
+	uplinktest.Must(t, n.Start())
 	t.Cleanup(func() { n.Kill() })
-	must(t, n.MakeBucket())
+	uplinktest.Must(t, n.MakeBucket())
 	n.line, err = rig.NewProxy(n.Addr)
-	must(t, err)
+	uplinktest.Must(t, err)
 	t.Cleanup(func() { n.line.Close() })
 	n.config = Config{HTTP: httpsink.Default(), URL: "http://" + n.line.Addr(), Org: "o", Bucket: rig.InfluxBucket, Measurement: "results, all", Time: FromTime,
 		TimeUnit: time.Millisecond, SignedOnly: true, Gzip: true, Columns: []Column{{Name: "the stream", From: FromStream, Tag: true}, {Name: "row", From: FromRow}, {Name: "seq", From: FromSeq},
@@ -56,25 +56,18 @@ func startServer(t testing.TB) *server {
 	return n
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Restart is kill -9.
 func (n *server) Restart(t testing.TB) {
 	t.Helper()
 	n.Kill()
-	must(t, n.Start())
+	uplinktest.Must(t, n.Start())
 }
 
 // query asks the server in its own language. Numbers are kept as they are written.
 func (n *server) query(t testing.TB, q string) [][]any {
 	t.Helper()
 	rows, err := n.Query(q)
-	must(t, err)
+	uplinktest.Must(t, err)
 	return rows
 }
 

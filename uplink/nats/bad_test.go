@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,19 +17,13 @@ import (
 
 // TestBadServersAtASaneRate: each is named with what to do, at the rate of kinds of failure, and all is appended once it is mended.
 func TestBadServersAtASaneRate(t *testing.T) {
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	start := func(t *testing.T, dir string, settings ...string) *server {
 		t.Helper()
 		far, err := rig.StartNATS(dir, settings...)
 		if errors.Is(err, rig.ErrNoTool) {
 			t.Skipf("NOT TESTED against nats-server: %v", err)
 		}
-		must(t, err)
+		uplinktest.Must(t, err)
 		t.Cleanup(func() { far.Kill() })
 		n := &server{NATS: far, config: Default()}
 		n.config.URL, n.config.Stream, n.config.User, n.config.PasswordFile = "nats://"+far.Addr, testStream, rig.NATSUser, far.PasswordFile
@@ -40,11 +33,11 @@ func TestBadServersAtASaneRate(t *testing.T) {
 	fill := func(t *testing.T, n *server, size int) {
 		t.Helper()
 		conn, err := n.Dial()
-		must(t, err)
+		uplinktest.Must(t, err)
 		defer conn.Close()
 		for ; size > 0; size -= 32 << 10 {
 			answer, err := conn.Request("ballast.x", make([]byte, min(size, 32<<10)), 10*time.Second)
-			must(t, err)
+			uplinktest.Must(t, err)
 			if bytes.Contains(answer.Data, []byte(`"error"`)) {
 				return
 			}
@@ -52,7 +45,7 @@ func TestBadServersAtASaneRate(t *testing.T) {
 	}
 	var n *server
 	var file string
-	var drain func() error
+	var drain func()
 	bad := []uplinktest.Bad{
 		{Name: "no such stream", Want: []string{testStream, "stream not found", "make it there", "weir.>"},
 			Dial: func(t *testing.T) uplink.Endpoint {
@@ -102,26 +95,18 @@ func TestBadServersAtASaneRate(t *testing.T) {
 				fill(t, n, 2<<20)
 				return n.Connect(t, "a")
 			},
-			Heal: func(t *testing.T) { must(t, n.DropStream("BALLAST")) }},
+			Heal: func(t *testing.T) { uplinktest.Must(t, n.DropStream("BALLAST")) }},
 		{Name: "full disk", Want: []string{"weir.gw-1.p-1.out", "no answer", "disk"}, Rows: 100, Tries: 5, Timeout: time.Second,
 			Dial: func(t *testing.T) uplink.Endpoint {
 				small := filepath.Join(t.TempDir(), "small")
-				must(t, os.Mkdir(small, 0o755))
-				var done func()
-				var err error
-				drain, done, err = rig.SmallDisk(small, 4<<20)
-				if errors.Is(err, rig.ErrNoMount) {
-					t.Skip("NOT TESTED: ", err)
-				}
-				must(t, err)
-				t.Cleanup(done)
-				must(t, drain())
+				drain = uplinktest.SmallDisk(t, small, 4<<20)
+				drain() // first it has room
 				n = start(t, small, "max_file_store: 1GB")
 				n.makeStream(t, testStream, "weir.>", nil)
-				must(t, rig.FillDisk(small))
+				uplinktest.Must(t, rig.FillDisk(small))
 				return n.Connect(t, "a")
 			},
-			Heal: func(t *testing.T) { n.Kill(); must(t, drain()); must(t, n.Start()) }},
+			Heal: func(t *testing.T) { n.Kill(); drain(); uplinktest.Must(t, n.Start()) }},
 	}
 	bad = append(bad, uplinktest.Secured{CA: "give its CA in ca",
 		Server: func(t *testing.T) string {

@@ -94,3 +94,11 @@ func (b Bad) Run(t *testing.T) {
 		until("all is delivered", func() bool { return m.Confirmed.Load()+m.KnownUpstream.Load() == b.Rows && m.LastError() == "" })
 	}
 }
+
+// Must ends the test on an error of what it stands on.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
