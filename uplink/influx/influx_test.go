@@ -38,7 +38,13 @@ func (n *server) Line() uplinktest.Line { return n.line }
 
 func startServer(t testing.TB) *server {
 	t.Helper()
-	far, err := rig.NewInflux(t.TempDir(), "max-body-size = 65536\n")
+	return serverIn(t, t.TempDir())
+}
+
+// serverIn starts a server whose data lies in dir.
+func serverIn(t testing.TB, dir string) *server {
+	t.Helper()
+	far, err := rig.NewInflux(dir, "max-body-size = 65536\n")
 	if errors.Is(err, rig.ErrNoTool) {
 		t.Skipf("NOT TESTED against influxd: %v", err)
 	}
