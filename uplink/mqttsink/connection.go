@@ -41,7 +41,7 @@ func (s *Sink) dial(ctx context.Context, clean bool) (*connection, error) {
 	c := &connection{net: raw, reader: bufio.NewReaderSize(raw, 4<<10), pending: map[uint16]byte{}}
 	if err := c.greet(ctx, s, clean); err != nil {
 		_ = raw.Close()
-		return nil, fmt.Errorf("connect to %s: %w", s.config.Broker.URL, err)
+		return nil, fmt.Errorf("connect to %s: %w%s", s.config.Broker.URL, err, adviceOn(err, true))
 	}
 	return c, nil
 }

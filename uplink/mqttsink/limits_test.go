@@ -88,7 +88,7 @@ func TestNotAuthorized(t *testing.T) {
 	}
 	s := b.Connect(t, "a").(*Sink)
 	defer s.Close()
-	if _, err := send(s); err == nil || !strings.Contains(err.Error(), "results/bad: not authorized") {
+	if _, err := send(s); err == nil || !strings.Contains(err.Error(), "results/bad at ") || !strings.Contains(err.Error(), "not authorized") {
 		t.Errorf("%v, want the topic and not authorized", err)
 	}
 	b.config.RejectUnauthorized = true

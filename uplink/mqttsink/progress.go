@@ -161,5 +161,6 @@ func (s *Sink) progressRefused(a answer) error {
 	if a.reason < 0x80 {
 		return nil
 	}
-	return fmt.Errorf("write progress to %s: %w", s.progressTopic, &refusal{a.reason, a.text})
+	r := &refusal{a.reason, a.text}
+	return fmt.Errorf("write progress to %s at %s: %w%s", s.progressTopic, s.config.Broker.URL, r, adviceOn(r, false))
 }

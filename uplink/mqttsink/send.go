@@ -231,7 +231,7 @@ func (s *Sink) publish(ctx context.Context, group []message) (rejected []uplink.
 			rejected = append(rejected, uplink.Rejected{Seq: group[i].seq, Reason: "the broker refused it: " + r.Error()})
 		case err == nil:
 			s.careful = true
-			err = fmt.Errorf("publish to %s: %w", s.topicOf(&group[i]), r)
+			err = fmt.Errorf("publish to %s at %s: %w%s", s.topicOf(&group[i]), s.config.Broker.URL, r, adviceOn(r, false))
 		}
 	}
 	if err != nil {
