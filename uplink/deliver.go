@@ -126,6 +126,7 @@ func (s *Sender) send(ctx context.Context, b *Batch) (decision, error) {
 	sendCtx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	ans, err := s.o.Endpoint.Send(sendCtx, b)
 	cancel()
+	s.note() // it may have connected anew
 	if ctx.Err() != nil && err != nil {
 		return decision{}, ctx.Err()
 	}

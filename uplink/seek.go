@@ -34,6 +34,7 @@ func (s *Sender) tryOpen(ctx context.Context) (Progress, error) {
 	defer cancel()
 	s.metrics.Opened.Add(1)
 	prog, err := s.o.Endpoint.Open(ctx, s.o.Stream, s.o.Incarnation, s.o.Generation)
+	s.note() // of one that refuses as well: it may be why
 	if err != nil || s.repeats {
 		return prog, err
 	}

@@ -156,9 +156,11 @@ type SinkLedger struct {
 	Full      bool   `json:"full,omitempty"`
 	Link      string `json:"link,omitempty"`
 	// Held says what the link makes the sink wait for.
-	Held  string `json:"held,omitempty"`
-	State string `json:"state"`
-	Error string `json:"error,omitempty"`
+	Held string `json:"held,omitempty"`
+	// Limits are what upstream announced: its receive maximum, packet size and the like.
+	Limits string `json:"limits,omitempty"`
+	State  string `json:"state"`
+	Error  string `json:"error,omitempty"`
 }
 
 // DeadStatus is what became of the pipeline's dead letters: kept = held + evicted + expired + requeued.

@@ -22,6 +22,9 @@ type sick struct {
 	connack byte // reason of its CONNACK; 0: the broker's own
 	old     bool // CONNACK of MQTT 3.1.1
 	puback  byte // reason of each PUBACK; 0: the broker's own
+
+	properties  []byte // that its CONNACK has besides the broker's own
+	connections atomic.Int64
 }
 
 func (k *sick) start(t *testing.T, broker string) (addr string) {
@@ -70,6 +73,14 @@ func (k *sick) serve(c net.Conn, broker string) {
 			p, _, err := readPacket(from, nil)
 			if err != nil {
 				return
+			}
+			if p.kind == packetConnack && k.connections.Add(1) > 0 && k.properties != nil {
+				_, own, err := readVarint(p.body[2:])
+				if err != nil {
+					return
+				}
+				own = append(own[:len(own):len(own)], k.properties...)
+				p.body = append(appendVarint(p.body[:2:2], len(own)), own...)
 			}
 			if p.kind == packetPuback && k.puback != 0 && !k.well.Load() {
 				p.body = append(p.body[:2:2], k.puback)

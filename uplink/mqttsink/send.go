@@ -35,6 +35,9 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 		return uplink.Answer{}, err
 	}
 	for try := 0; ; try++ {
+		if s.conn != nil && s.conn.stale() {
+			s.drop()
+		}
 		if s.conn == nil {
 			if err := s.connect(ctx); err != nil {
 				return uplink.Answer{}, err
@@ -124,8 +127,8 @@ func (s *Sink) pack(b *uplink.Batch, held uint64) (list []message, rejected []up
 			p.topic, p.retain = topic, s.config.Retain
 		}
 		payload = s.envelope(&p, b, &r, payload[:0])
-		if n := p.size(); n > int(s.conn.packetMax) && r.Kind == pipeline.ResultData {
-			rejected = append(rejected, uplink.Rejected{Seq: r.Seq, Reason: fmt.Sprintf("packet of %d bytes, the broker takes %d", n, s.conn.packetMax)})
+		if n := p.size(); n > int(s.conn.limits.packetMax) && r.Kind == pipeline.ResultData {
+			rejected = append(rejected, uplink.Rejected{Seq: r.Seq, Reason: fmt.Sprintf("packet of %d bytes, the broker takes %d", n, s.conn.limits.packetMax)})
 			continue
 		}
 		start := len(s.buf)
@@ -161,7 +164,7 @@ func (s *Sink) envelope(p *publish, b *uplink.Batch, r *pipeline.Result, payload
 
 // groupOf is how many messages may be under way at once, with one of the progress.
 func (s *Sink) groupOf(list []message) int {
-	n := min(len(list), s.config.InflightMax, max(1, s.conn.receiveMax-1))
+	n := min(len(list), s.config.InflightMax, max(1, s.conn.limits.receiveMax-1))
 	if s.careful {
 		n = 1
 	}

@@ -38,10 +38,11 @@ type Sink struct {
 	conn  *connection // nil: to be opened before anything is sent
 	state progress
 	// doubt: up to this sequence the broker may have something else prepared than what is sent now. QoS 2.
-	doubt   uint64
-	careful bool // the broker refused something for now: one message at a time
-	again   bool // the next connection begins with a session of its own
-	buf     []byte
+	doubt     uint64
+	careful   bool   // the broker refused something for now: one message at a time
+	again     bool   // the next connection begins with a session of its own
+	announced string // limits, as the broker said them last
+	buf       []byte
 
 	// at is called between the steps; tests break off there.
 	at    func(point string) error
@@ -78,6 +79,9 @@ func (s *Sink) Guarantee() uplink.Guarantee { return uplink.AtLeastOnce }
 
 // Confirm gives the end of the run.
 func (s *Sink) Confirm(context.Context) (uint64, error) { return s.state.released, nil }
+
+// Announced names the broker's limits.
+func (s *Sink) Announced() string { return s.announced }
 
 // Close disconnects. The broker keeps what it has.
 func (s *Sink) Close() error {

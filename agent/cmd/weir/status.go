@@ -107,6 +107,9 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 		if s.Pending > 0 || s.Dropped > 0 {
 			fmt.Fprintf(t, "    \t%d of %d bytes wait%s\t%d on flash\texpired %d\toverflowed %d\n", s.Bytes, s.BytesMax, full(s.Full), s.DiskBytes, s.Expired, s.Overflowed)
 		}
+		if s.Limits != "" {
+			fmt.Fprintf(t, "    \tupstream's limits: %s\n", s.Limits)
+		}
 	}
 	if d := p.Dead; d != nil {
 		fmt.Fprintf(t, "  dead letters\tkept %d\theld %d\tevicted %d\texpired %d\trequeued %d\n", d.Kept, d.Held, d.Evicted, d.Expired, d.Requeued)
