@@ -13,6 +13,7 @@ import (
 type session struct {
 	name, url string
 	mqtt      *mqtt.Session
+	watched   bool // the broker's count of dropped messages is read
 }
 
 // newSession makes the session of a broker with all sources that read from it. Its dedup table is rebuilt from the journal.
@@ -21,6 +22,7 @@ func (a *Agent) newSession(b *config.Broker) (*session, error) {
 	if c.ClientID == "" {
 		c.ClientID = "weir-" + a.gateway()
 	}
+	c.DroppedTopic = b.DroppedTopic
 	c.AllowPlaintext = a.config.Security.AllowPlaintext
 	for _, s := range a.config.Sources {
 		if s.Broker.Value != b.Name.Value {
@@ -40,7 +42,7 @@ func (a *Agent) newSession(b *config.Broker) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{name: c.Name, url: c.URL, mqtt: m}, nil
+	return &session{name: c.Name, url: c.URL, mqtt: m, watched: c.DroppedTopic != ""}, nil
 }
 
 // run keeps the session until ctx ends: then what was received is made durable, acknowledged, and the broker is told.
@@ -69,6 +71,10 @@ func (s *session) status(rebirths uint64) api.SessionStatus {
 		"session_lost": st.SessionLost, "went_back": st.WentBack, "old_duplicates": st.OldDuplicates, "id_reuse": st.IDReuse,
 		"forgotten": st.Forgotten, "takeovers": st.Takeovers, "refusals": st.Refusals, "queue_hints": st.QueueHints, "full": st.Full,
 		"protocol_errors": st.ProtocolErrors, "rebirth_requests": rebirths,
+	}
+	if s.watched {
+		out.Drops = &api.BrokerDrops{Dropped: st.Dropped, Away: st.DroppedAway, Before: st.DroppedBefore, Error: st.DroppedErr}
+		out.Counters["broker_dropped"], out.Counters["broker_dropped_away"] = st.Dropped, st.DroppedAway
 	}
 	return out
 }

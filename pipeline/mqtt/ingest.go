@@ -301,6 +301,7 @@ func (t *tap) admit(a *arrival) error {
 	}
 	if wait := l.take(now); wait > 0 {
 		t.session.counters.throttled.Add(1)
+		t.session.holdsBack()
 		t.kickIfDue()
 		timer := time.NewTimer(wait)
 		defer timer.Stop()

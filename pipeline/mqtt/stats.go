@@ -37,6 +37,12 @@ type Stats struct {
 	QueueHints      uint64 // outages after which exactly max_queued_messages came
 	Full            uint64 // disconnects because the journal was full
 	ProtocolErrors  uint64
+
+	// Of the broker's own count, when it is watched: messages of all its clients.
+	DroppedErr    string // why it is not known
+	Dropped       uint64 // since the first reading
+	DroppedAway   uint64 // of these, between two readings in which this session was away or held back
+	DroppedBefore uint64 // the first reading: since the broker's start
 }
 
 // counters are the live form of Stats.
@@ -61,5 +67,9 @@ func (s *Session) Stats() Stats {
 	r.SessionLost, r.WentBack, r.OldDuplicates = c.sessionLost.Load(), c.wentBack.Load(), c.oldDuplicates.Load()
 	r.IDReuse, r.Forgotten, r.Takeovers = c.idReuse.Load(), c.forgotten.Load(), c.takeovers.Load()
 	r.Refusals, r.QueueHints, r.Full, r.ProtocolErrors = c.refusals.Load(), c.queueHints.Load(), c.full.Load(), c.protocolErrors.Load()
+	d := &s.drops
+	d.mu.Lock()
+	r.DroppedErr, r.Dropped, r.DroppedAway, r.DroppedBefore = d.problem, d.dropped, d.away, d.before
+	d.mu.Unlock()
 	return r
 }

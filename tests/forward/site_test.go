@@ -110,7 +110,7 @@ state_dir: DIR/state
 security: {allow_private: true, file_root: DIR/files}
 api: {socket: DIR/s}
 brokers:
-  local: {url: "tcp://BROKER", client_id: weir-forward}
+  local: {url: "tcp://BROKER", client_id: weir-forward, dropped_topic: $SYS/broker/publish/messages/dropped}
 sources:
   m:
     mqtt: {broker: local, topic: "m/{k}", qos: 1}

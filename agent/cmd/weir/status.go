@@ -66,6 +66,9 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 		s.Journal.Bytes>>20, s.Journal.BytesMax>>20, state)
 	for _, b := range s.Sessions {
 		fmt.Fprintf(t, "broker %s\t%s\t%s\t%s\n", b.Name, b.URL, b.State, b.Error)
+		if d := b.Drops; d != nil {
+			fmt.Fprintf(t, "  dropped there\t%d\twhile this session was away %d\tbefore %d\t%s\n", d.Dropped, d.Away, d.Before, d.Error)
+		}
 	}
 	for i := range s.Pipelines {
 		printPipeline(t, &s.Pipelines[i])
