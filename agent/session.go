@@ -66,7 +66,7 @@ func (s *session) status(rebirths uint64) api.SessionStatus {
 	}
 	out.Counters = map[string]uint64{
 		"received": st.Received, "received_bytes": st.Bytes, "journaled": st.Journaled, "qos0": st.QoS0, "acked": st.Acked,
-		"duplicates": st.Duplicates, "stubs": st.Stubs, "retained_ignored": st.RetainedIgnored, "unrouted": st.Unrouted,
+		"duplicates": st.Duplicates, "turned_away": st.TurnedAway, "stubs": st.Stubs, "retained_ignored": st.RetainedIgnored, "unrouted": st.Unrouted,
 		"throttled": st.Throttled, "connects": st.Connects, "connect_failures": st.ConnectFailures, "stale_acks": st.StaleAcks,
 		"session_lost": st.SessionLost, "went_back": st.WentBack, "old_duplicates": st.OldDuplicates, "id_reuse": st.IDReuse,
 		"forgotten": st.Forgotten, "takeovers": st.Takeovers, "refusals": st.Refusals, "queue_hints": st.QueueHints, "full": st.Full,

@@ -60,7 +60,7 @@ pipelines:
 	if k := sinkOf(&st, "up"); k.Full || k.Rejected+k.Dropped != 0 || !st.Pipelines[0].Balanced {
 		t.Errorf("after all was delivered: %+v, %s", k, st.Pipelines[0].Imbalance)
 	}
-	s.must(s.agent.Stop(patience))
+	s.stop()
 	s.exact("up")
 }
 
@@ -101,7 +101,7 @@ pipelines:
 	if st.Sessions[0].Counters["broker_dropped"] != drops {
 		t.Errorf("the counter says %d, the status %d", st.Sessions[0].Counters["broker_dropped"], drops)
 	}
-	s.must(s.agent.Stop(patience))
+	s.stop()
 	ids, gaps := s.rows("up")
 	if len(ids)+int(drops) != s.published || gaps != 0 {
 		t.Errorf("%d rows and %d dropped by the broker, %d were published", len(ids), drops, s.published)

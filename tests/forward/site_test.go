@@ -158,6 +158,13 @@ func (s *site) start() {
 	})
 }
 
+// stop checks the ledger at rest and ends the agent.
+func (s *site) stop() {
+	s.t.Helper()
+	s.must(rig.CheckLedgerAt(s.t.Context(), filepath.Join(s.dir, "s"), patience))
+	s.must(s.agent.Stop(patience))
+}
+
 // await polls the status until it is as wanted.
 func (s *site) await(what string, done func(*api.Status) bool) api.Status {
 	s.t.Helper()
