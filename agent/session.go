@@ -70,11 +70,10 @@ func (s *session) status(rebirths uint64) api.SessionStatus {
 		"throttled": st.Throttled, "connects": st.Connects, "connect_failures": st.ConnectFailures, "stale_acks": st.StaleAcks,
 		"session_lost": st.SessionLost, "went_back": st.WentBack, "old_duplicates": st.OldDuplicates, "id_reuse": st.IDReuse,
 		"forgotten": st.Forgotten, "takeovers": st.Takeovers, "refusals": st.Refusals, "queue_hints": st.QueueHints, "full": st.Full,
-		"protocol_errors": st.ProtocolErrors, "rebirth_requests": rebirths,
+		"protocol_errors": st.ProtocolErrors, "rebirth_requests": rebirths, "broker_dropped": st.Dropped, "broker_dropped_away": st.DroppedAway,
 	}
 	if s.watched {
 		out.Drops = &api.BrokerDrops{Dropped: st.Dropped, Away: st.DroppedAway, Before: st.DroppedBefore, Error: st.DroppedErr}
-		out.Counters["broker_dropped"], out.Counters["broker_dropped_away"] = st.Dropped, st.DroppedAway
 	}
 	return out
 }

@@ -55,7 +55,9 @@ func (s *Sender) seek(ctx context.Context, prog Progress) error {
 	if err != nil {
 		return err
 	}
-	s.metrics.KnownUpstream.Add(known)
+	if s.metrics.KnownUpstream.Add(known); known > 0 { // what was given up had arrived
+		s.metrics.lastError.Store(nil)
+	}
 	if lostLast == 0 {
 		return nil
 	}

@@ -37,7 +37,7 @@ func (s *Sender) awaitConfirm(ctx context.Context, b *Batch) (decision, error) {
 			held, grown = seq, time.Now()
 		}
 		if wait := time.Since(grown); wait >= s.o.Timeout && !s.patient {
-			err := fmt.Errorf("%w: of %d to %d it holds those up to %d for %s; they are sent again from there", errUnconfirmed, b.First, b.Last, held, wait.Round(time.Second))
+			err := fmt.Errorf("%w: of %d to %d it holds those up to %d for %d s; they are sent again from there", errUnconfirmed, b.First, b.Last, held, int(wait.Seconds()))
 			return decision{action: actionReopen, err: err}, nil
 		}
 		if err := s.o.Backoff.pause(ctx, n, 0); err != nil {

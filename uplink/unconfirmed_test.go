@@ -97,6 +97,7 @@ func TestABatchThatIsNeverConfirmedIsSentAgain(t *testing.T) {
 				for q.Confirmed() < rows && ctx.Err() == nil {
 					time.Sleep(time.Second)
 				}
+				synctest.Wait()
 				last := s.Metrics().LastError()
 				cancel()
 				<-ended
@@ -143,6 +144,7 @@ func TestABatchThatIsConfirmedLate(t *testing.T) {
 		for q.Confirmed() < 100 && ctx.Err() == nil {
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		told := s.Metrics().LastError()
 		cancel()
 		<-ended
