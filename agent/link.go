@@ -181,7 +181,7 @@ func (l *link) ledger(mark pipeline.SinkMark) api.SinkLedger {
 		UID: l.uid, Stream: l.stream.String(), Commit: l.commit, Guarantee: string(l.endpoint.Guarantee()), Generation: mark.Generation,
 		Emitted: max(mark.Seq+st.Shift, st.Last), Confirmed: st.Confirmed, Rejected: st.Rejected, Dropped: st.Dropped, Expired: st.Expired, Overflowed: st.Overflowed,
 		Pending: st.Held, Bytes: st.WaitingBytes, BytesMax: l.bytesMax, DiskBytes: st.DiskBytes, Full: st.Blocked, Link: l.way, Held: m.Held(),
-		Lost: st.Lost, Retries: m.Retried.Load(), State: senderState(m), Error: m.LastError(),
+		Lost: st.Lost, Retries: m.Retried.Load(), State: senderState(m), Error: m.LastError(), Limits: m.Announced(),
 	}
 	return s
 }

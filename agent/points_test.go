@@ -1,13 +1,7 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,13 +25,9 @@ brokers:
 
 // TestBrokerAndPointsDownAtBoot: both sinks are down, named in status, hold their results over a restart, and deliver each once when they are up.
 func TestBrokerAndPointsDownAtBoot(t *testing.T) {
-	path, err := rig.InfluxDB()
+	influx, err := rig.NewInflux(t.TempDir(), "")
 	if err != nil {
 		t.Skipf("NOT TESTED against influxd: %v", err)
-	}
-	influx, err := rig.FreeAddr()
-	if err != nil {
-		t.Fatal(err)
 	}
 	broker, err := rig.StartMosquitto(t.TempDir(), "")
 	if err != nil {
@@ -47,7 +37,7 @@ func TestBrokerAndPointsDownAtBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t, pointsPipeline)
-	b.text = strings.NewReplacer("INFLUX", influx, "MQTT", broker.Addr).Replace(b.text)
+	b.text = strings.NewReplacer("INFLUX", influx.Addr, "MQTT", broker.Addr).Replace(b.text)
 	sink := func(s *api.Status, uid string) *api.SinkLedger {
 		for i := range s.Pipelines[0].Sinks {
 			if k := &s.Pipelines[0].Sinks[i]; k.UID == uid {
@@ -68,31 +58,14 @@ func TestBrokerAndPointsDownAtBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer broker.Kill()
-	dir := t.TempDir()
-	conf := fmt.Sprintf("reporting-disabled = true\nbind-address = \"127.0.0.1:0\"\n[meta]\ndir = %q\n[data]\ndir = %q\nwal-dir = %q\n[monitor]\nstore-enabled = false\n[http]\nbind-address = %q\n",
-		dir+"/meta", dir+"/data", dir+"/wal", influx)
-	if err := os.WriteFile(filepath.Join(dir, "conf"), []byte(conf), 0o600); err != nil {
+	if err := influx.Start(); err != nil {
 		t.Fatal(err)
 	}
-	server, err := rig.StartChild(filepath.Join(dir, "log"), nil, path, "run", "-config", filepath.Join(dir, "conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Kill()
-	if err := rig.WaitListening(influx, nil); err != nil {
-		t.Fatal(err)
-	}
-	query := func(q string) string {
-		resp, err := http.Post("http://"+influx+"/query?"+url.Values{"db": {"b"}, "q": {q}}.Encode(), "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, _ := io.ReadAll(resp.Body)
-		return string(text)
-	}
+	defer influx.Kill()
 	b.await("the bucket is missing", func(s *api.Status) bool { return strings.Contains(sink(s, "points").Error, "not found") })
-	query("CREATE DATABASE b")
+	if err := influx.MakeBucket(); err != nil {
+		t.Fatal(err)
+	}
 	s := b.await("both catch up", func(s *api.Status) bool {
 		return sink(s, "topics").Emitted >= 300 && sink(s, "topics").Pending == 0 && sink(s, "points").Emitted >= 300 && sink(s, "points").Pending == 0
 	})
@@ -102,16 +75,8 @@ func TestBrokerAndPointsDownAtBoot(t *testing.T) {
 		}
 	}
 	b.halt()
-	var answer struct {
-		Results []struct {
-			Series []struct{ Values [][]any }
-		}
-	}
-	text := query("SELECT count(id), min(id), max(id) FROM m")
-	if err := json.Unmarshal([]byte(text), &answer); err != nil || len(answer.Results) != 1 || len(answer.Results[0].Series) != 1 {
-		t.Fatal(text, err)
-	}
-	if v := answer.Results[0].Series[0].Values[0]; fmt.Sprint(v[1:]) != "[300 1 300]" {
-		t.Errorf("count, least and greatest id are %v", v[1:])
+	rows, err := influx.Query("SELECT count(id), min(id), max(id) FROM m")
+	if err != nil || len(rows) != 1 || fmt.Sprint(rows[0][1:]) != "[300 1 300]" {
+		t.Errorf("count, least and greatest id: %v, %v", rows, err)
 	}
 }

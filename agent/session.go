@@ -17,6 +17,7 @@ type session struct {
 	settings  string        // all that it is made of: equal ones need no other session
 	quit      func()        // ends it as a stop does; set when it is started
 	ended     chan struct{} // closed when it has
+	watched   bool          // the broker's count of dropped messages is read
 }
 
 // newSession makes the session of a broker with all sources that read from it. Its dedup table is rebuilt from the journal.
@@ -25,6 +26,7 @@ func (a *Agent) newSession(cfg *config.Config, b *config.Broker) (*session, erro
 	if c.ClientID == "" {
 		c.ClientID = "weir-" + a.gateway()
 	}
+	c.DroppedTopic = b.DroppedTopic
 	c.AllowPlaintext = cfg.Security.AllowPlaintext
 	for _, s := range cfg.Sources {
 		if s.Broker.Value != b.Name.Value {
@@ -44,7 +46,7 @@ func (a *Agent) newSession(cfg *config.Config, b *config.Broker) (*session, erro
 	if err != nil {
 		return nil, err
 	}
-	return &session{name: c.Name, url: c.URL, mqtt: m, settings: apply.SessionSettings(cfg, b)}, nil
+	return &session{name: c.Name, url: c.URL, mqtt: m, settings: apply.SessionSettings(cfg, b), watched: c.DroppedTopic != ""}, nil
 }
 
 // run keeps the session until ctx ends: then what was received is made durable, acknowledged, and the broker is told.
@@ -68,11 +70,14 @@ func (s *session) status(rebirths uint64) api.SessionStatus {
 	}
 	out.Counters = map[string]uint64{
 		"received": st.Received, "received_bytes": st.Bytes, "journaled": st.Journaled, "qos0": st.QoS0, "acked": st.Acked,
-		"duplicates": st.Duplicates, "stubs": st.Stubs, "retained_ignored": st.RetainedIgnored, "unrouted": st.Unrouted,
+		"duplicates": st.Duplicates, "turned_away": st.TurnedAway, "stubs": st.Stubs, "retained_ignored": st.RetainedIgnored, "unrouted": st.Unrouted,
 		"throttled": st.Throttled, "connects": st.Connects, "connect_failures": st.ConnectFailures, "stale_acks": st.StaleAcks,
 		"session_lost": st.SessionLost, "went_back": st.WentBack, "old_duplicates": st.OldDuplicates, "id_reuse": st.IDReuse,
 		"forgotten": st.Forgotten, "takeovers": st.Takeovers, "refusals": st.Refusals, "queue_hints": st.QueueHints, "full": st.Full,
-		"protocol_errors": st.ProtocolErrors, "rebirth_requests": rebirths,
+		"protocol_errors": st.ProtocolErrors, "rebirth_requests": rebirths, "broker_dropped": st.Dropped, "broker_dropped_away": st.DroppedAway,
+	}
+	if s.watched {
+		out.Drops = &api.BrokerDrops{Dropped: st.Dropped, Away: st.DroppedAway, Before: st.DroppedBefore, Error: st.DroppedErr}
 	}
 	return out
 }

@@ -152,6 +152,7 @@ func problems(s *api.Status) (list []string) {
 		if b.Error != "" {
 			list = append(list, fmt.Sprintf("broker %s: %s", b.Name, b.Error))
 		}
+		list = append(list, dropProblems(&b)...)
 	}
 	for i := range s.Pipelines {
 		p := &s.Pipelines[i]
@@ -192,6 +193,20 @@ func problems(s *api.Status) (list []string) {
 				list = append(list, fmt.Sprintf("pipeline %s, sink %s: %s", p.Name, k.UID, k.Error))
 			}
 		}
+	}
+	return list
+}
+
+// dropProblems tells what the broker dropped.
+func dropProblems(b *api.SessionStatus) (list []string) {
+	d := b.Drops
+	switch {
+	case d == nil:
+	case d.Dropped > 0:
+		list = append(list, fmt.Sprintf("broker %s dropped %d messages of its clients since the agent started, %d of them around times at which this session was away or held back; raise max_queued_messages there",
+			b.Name, d.Dropped, d.Away))
+	case d.Error != "":
+		list = append(list, fmt.Sprintf("broker %s: how many messages it drops is not known: %s", b.Name, d.Error))
 	}
 	return list
 }

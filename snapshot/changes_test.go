@@ -13,7 +13,7 @@ import (
 // apply makes the content at m of that at since and what changed.
 func (st *stand) apply(m *Manifest, since uint64) error {
 	got := content{}
-	maps.Copy(got, st.e.p.at[since])
+	maps.Copy(got, st.e.p.at.get(since))
 	if since == 0 {
 		got = content{}
 	}
@@ -35,7 +35,7 @@ func (st *stand) apply(m *Manifest, since uint64) error {
 	if err != nil {
 		return err
 	}
-	return sameContent(got, st.e.p.at[m.ID])
+	return sameContent(got, st.e.p.at.get(m.ID))
 }
 
 // TestKeepFromKeepsChanges: whatever merges bases meanwhile, what changed since a checkpoint can be read, in both stores; the journal is not held for it. Without KeepFrom the changes

@@ -2,7 +2,6 @@ package uplink
 
 import (
 	"context"
-	"errors"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -127,6 +126,7 @@ func (s *Sender) send(ctx context.Context, b *Batch) (decision, error) {
 	sendCtx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	ans, err := s.o.Endpoint.Send(sendCtx, b)
 	cancel()
+	s.note() // it may have connected anew
 	if ctx.Err() != nil && err != nil {
 		return decision{}, ctx.Err()
 	}
@@ -135,26 +135,6 @@ func (s *Sender) send(ctx context.Context, b *Batch) (decision, error) {
 		return s.awaitConfirm(ctx, b)
 	}
 	return d, nil
-}
-
-// awaitConfirm asks an endpoint that answers before its data is durable, until it covers the batch.
-func (s *Sender) awaitConfirm(ctx context.Context, b *Batch) (decision, error) {
-	for n := 0; ; n++ {
-		askCtx, cancel := context.WithTimeout(ctx, s.o.Timeout)
-		seq, err := s.o.Endpoint.Confirm(askCtx)
-		cancel()
-		switch {
-		case err == nil && seq >= b.Last:
-			return decision{action: actionDone, upTo: b.Last}, nil
-		case errors.Is(err, ErrFenced):
-			return decision{action: actionStop, err: err}, nil
-		case errors.Is(err, ErrHole) || err == nil && seq < b.Previous:
-			return decision{action: actionReopen, err: errors.Join(ErrHole, err)}, nil
-		}
-		if err := s.o.Backoff.pause(ctx, n, 0); err != nil {
-			return decision{}, err
-		}
-	}
 }
 
 func (s *Sender) confirm(seq, chain, n uint64) error {

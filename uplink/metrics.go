@@ -25,6 +25,15 @@ type Metrics struct {
 
 	lastError atomic.Pointer[string]
 	held      atomic.Pointer[string]
+	announced atomic.Pointer[string]
+}
+
+// Announced is what upstream says of its limits, "" when it says nothing.
+func (m *Metrics) Announced() string {
+	if s := m.announced.Load(); s != nil {
+		return *s
+	}
+	return ""
 }
 
 // Held says what the sender waits for before it may use its link, "" when it may.

@@ -37,6 +37,7 @@ func (s *Sender) tryOpen(ctx context.Context) (Progress, error) {
 	s.metrics.Opened.Add(1)
 	defer s.metrics.Answered.Store(true)
 	prog, err := s.o.Endpoint.Open(ctx, s.o.Stream, s.o.Incarnation, s.o.Generation)
+	s.note() // of one that refuses as well: it may be why
 	if err != nil || s.repeats {
 		return prog, err
 	}
@@ -57,7 +58,9 @@ func (s *Sender) seek(ctx context.Context, prog Progress) error {
 	if err != nil {
 		return err
 	}
-	s.metrics.KnownUpstream.Add(known)
+	if s.metrics.KnownUpstream.Add(known); known > 0 { // what was given up had arrived
+		s.metrics.lastError.Store(nil)
+	}
 	if lostLast == 0 {
 		return nil
 	}

@@ -80,6 +80,7 @@ type Sender struct {
 	told    []string // kinds of failures that were logged since something went through
 	log     *slog.Logger
 	metrics Metrics
+	patient bool // planted fault: what is not confirmed is asked for without end
 }
 
 // NewSender checks the options.

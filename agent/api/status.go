@@ -64,6 +64,16 @@ type SessionStatus struct {
 	State    string            `json:"state"`
 	Error    string            `json:"error,omitempty"`
 	Counters map[string]uint64 `json:"counters"`
+	// Drops is what the broker counts of dropped messages; nil where dropped_topic is not set.
+	Drops *BrokerDrops `json:"broker_drops,omitempty"`
+}
+
+// BrokerDrops are messages of all clients of a broker that it dropped, by its own word.
+type BrokerDrops struct {
+	Dropped uint64 `json:"dropped"`         // since the agent looked first
+	Away    uint64 `json:"session_away"`    // of these, between two readings in which weir's session was away or held back
+	Before  uint64 `json:"before"`          // since the broker's start, when the agent looked first
+	Error   string `json:"error,omitempty"` // why it is not known
 }
 
 // PipelineStatus is one pipeline with its ledger.
@@ -194,9 +204,11 @@ type SinkLedger struct {
 	Full      bool   `json:"full,omitempty"`
 	Link      string `json:"link,omitempty"`
 	// Held says what the link makes the sink wait for.
-	Held  string `json:"held,omitempty"`
-	State string `json:"state"`
-	Error string `json:"error,omitempty"`
+	Held string `json:"held,omitempty"`
+	// Limits are what upstream announced: its receive maximum, packet size and the like.
+	Limits string `json:"limits,omitempty"`
+	State  string `json:"state"`
+	Error  string `json:"error,omitempty"`
 }
 
 // DeadStatus is what became of the pipeline's dead letters: kept = held + evicted + expired + requeued.

@@ -43,6 +43,8 @@ var brokerObject = &object[Broker]{what: "a broker", place: func(b *Broker, at p
 		"MQTT keep alive.", byDefault("30s")),
 	set("connect_timeout", durationKind{least: 100 * time.Millisecond, most: 10 * time.Minute}, func(b *Broker) *time.Duration { return &b.ConnectTimeout },
 		"How long a connection attempt may take.", byDefault("10s")),
+	set("dropped_topic", stringKind{textKind{what: "a topic", allowed: "a topic without + and #", check: checkPlainTopic}}, func(b *Broker) *string { return &b.DroppedTopic },
+		"Topic on which the broker counts the messages that it dropped; mosquitto: $SYS/broker/publish/messages/dropped. It is read on a connection of its own, client id with -drops behind, and shown in status and metrics. Left out: it is not read."),
 }}
 
 var tlsObject = &object[TLS]{what: "tls", list: []*setting{
@@ -55,6 +57,13 @@ var tlsObject = &object[TLS]{what: "tls", list: []*setting{
 		r.problems.Add(n.pos, "", "cert and key come together", "tls has one of cert and key")
 	}
 }}
+
+func checkPlainTopic(name string) string {
+	if strings.ContainsAny(name, "+#\x00") {
+		return "it is a filter, not a topic"
+	}
+	return ""
+}
 
 func checkClientID(id string) string {
 	if len(id) > plan.NameBytesMax {

@@ -49,6 +49,7 @@ type Broker struct {
 	TLS            *TLS
 	Keepalive      time.Duration
 	ConnectTimeout time.Duration
+	DroppedTopic   string
 }
 
 // TLS are the files of a TLS connection; empty ones mean the system's roots and no client certificate.

@@ -108,9 +108,9 @@ func (c *Config) checkSources(problems *plan.Problems) {
 
 // checkBrokers finds sessions that nobody needs; they would only collect messages at the broker.
 func (c *Config) checkBrokers(problems *plan.Problems) {
-	used := map[string]bool{}
+	used, read := map[string]bool{}, map[string]bool{}
 	for _, s := range c.Sources {
-		used[s.Broker.Value] = true
+		used[s.Broker.Value], read[s.Broker.Value] = true, true
 		if c.Broker(s.Broker.Value) == nil {
 			return // said; it may have been meant
 		}
@@ -123,6 +123,9 @@ func (c *Config) checkBrokers(problems *plan.Problems) {
 		}
 	}
 	for _, b := range c.Brokers {
+		if b.DroppedTopic != "" && used[b.Name.Value] && !read[b.Name.Value] {
+			problems.Add(b.Pos, "", "dropped_topic is for brokers that sources read from", "no source reads from broker %s, whose dropped messages are to be counted", b.Name)
+		}
 		if !used[b.Name.Value] {
 			problems.Add(b.Name.Pos, "", "a source or sink names its broker in mqtt.broker", "no source reads from broker %s, and no sink publishes to it", b.Name)
 		}

@@ -50,12 +50,18 @@ func testConfig(url string, qos uint8, filters ...string) SessionConfig {
 
 func startAgent(t *testing.T, j *memJournal, c SessionConfig, fault faults) *agent {
 	t.Helper()
+	return startAgentWith(t, j, c, fault, func(*Session) {})
+}
+
+func startAgentWith(t *testing.T, j *memJournal, c SessionConfig, fault faults, change func(*Session)) *agent {
+	t.Helper()
 	a := &agent{t: t, journal: j, done: make(chan error, 1)}
 	s, err := NewSession(c, j, slog.New(slog.NewTextHandler(testLog(t), nil)), Hooks{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.fault, a.session = fault, s
+	change(s)
 	s.anchors = anchorPolicy{records: 8, span: 40, perItem: 1} // as many as a long life has
 	ctx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel

@@ -69,6 +69,8 @@ type SessionConfig struct {
 	DedupWindow int
 	// QueueHint is the broker's max_queued_messages: exactly so many messages after an outage give a warning. 0 = no check.
 	QueueHint int
+	// DroppedTopic is where the broker counts what it dropped, such as $SYS/broker/publish/messages/dropped; "": it is not asked.
+	DroppedTopic string
 }
 
 // DefaultSource is a source with every limit at its default; name and filter are missing.
@@ -106,6 +108,8 @@ func (c *SessionConfig) Validate() error {
 		return bad("dedup_window is %d, allowed 1 to %d", c.DedupWindow, dedupWindowMax)
 	case c.KeepAlive < time.Second || c.KeepAlive > 65535*time.Second:
 		return bad("keepalive is %v, allowed 1s to 65535s", c.KeepAlive)
+	case strings.ContainsAny(c.DroppedTopic, "+#\x00") || len(c.DroppedTopic) > topic.BytesMax:
+		return bad("dropped_topic is %q, want a topic without + and #", c.DroppedTopic)
 	case len(c.Sources) == 0:
 		return bad("no source reads from it")
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/weirstream/weir/pipeline/suggest"
 )
 
 // transport is what a URL's scheme stands for.
@@ -36,6 +38,9 @@ func transportOf(u *url.URL) (transport, error) {
 	return transport{}, fmt.Errorf("url %s: scheme must be mqtt, mqtts, ws or wss", u.Redacted())
 }
 
+// unknownCA is what to do about a broker that nobody known signed for.
+const unknownCA = "give its CA in tls.ca"
+
 // Dial opens the byte stream to the broker. Certificates are read anew each time, so that renewed ones are taken.
 func Dial(ctx context.Context, c *SessionConfig) (net.Conn, error) {
 	u, err := url.Parse(c.URL)
@@ -55,7 +60,7 @@ func Dial(ctx context.Context, c *SessionConfig) (net.Conn, error) {
 	if kind.websocket {
 		conn, err := paho.NewWebsocket(c.URL, secure, c.ConnectTimeout, nil, nil)
 		if err != nil {
-			return nil, fmt.Errorf("dial %s: %w", u.Redacted(), err)
+			return nil, fmt.Errorf("dial %s: %w%s", u.Redacted(), err, suggest.Certificate(err, unknownCA))
 		}
 		return conn, nil
 	}
@@ -73,7 +78,7 @@ func Dial(ctx context.Context, c *SessionConfig) (net.Conn, error) {
 		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", address, err)
+		return nil, fmt.Errorf("dial %s: %w%s", address, err, suggest.Certificate(err, unknownCA))
 	}
 	return conn, nil
 }

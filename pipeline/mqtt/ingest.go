@@ -64,6 +64,7 @@ func (t *tap) arrive(run []arrival) error {
 	if fresh > 0 {
 		if len(run) == 1 {
 			if err = t.admit(&run[0]); err != nil {
+				s.counters.turnedAway.Add(1)
 				return err
 			}
 		}
@@ -71,6 +72,7 @@ func (t *tap) arrive(run []arrival) error {
 		var n int
 		n, err = s.journal.AppendAll(entries)
 		run = t.enter(run, entries[:n])
+		s.counters.turnedAway.Add(uint64(len(entries) - n))
 	}
 	if aerr := t.queueAcks(run, before); aerr != nil {
 		return aerr
@@ -301,6 +303,7 @@ func (t *tap) admit(a *arrival) error {
 	}
 	if wait := l.take(now); wait > 0 {
 		t.session.counters.throttled.Add(1)
+		t.session.holdsBack()
 		t.kickIfDue()
 		timer := time.NewTimer(wait)
 		defer timer.Stop()

@@ -55,6 +55,11 @@ type Session struct {
 	fullChange chan struct{}
 	requests   sync.WaitGroup // goroutines of ask
 
+	drops    dropWatch
+	patience dropPatience // set before Run
+	heldAt   atomic.Int64 // when the session was last not ready, or read slowly: ns since born
+	born     time.Time
+
 	fault faults
 }
 
@@ -108,7 +113,7 @@ func NewSession(config SessionConfig, journal pipeline.Journal, log *slog.Logger
 	s := &Session{
 		config: config, journal: journal, log: log.With("broker", config.Name), hooks: hooks,
 		failed: make(chan struct{}), fullChange: make(chan struct{}, 1), since: time.Now(), offline: time.Now(),
-		fault: plantedFaults(), anchors: plantedAnchors(defaultAnchors(config.DedupWindow)),
+		patience: defaultDropPatience, born: time.Now(), fault: plantedFaults(), anchors: plantedAnchors(defaultAnchors(config.DedupWindow)),
 	}
 	s.config.Sources = slices.Clone(config.Sources)
 	filters := make([]string, len(config.Sources))
@@ -160,6 +165,13 @@ func (s *Session) Run(ctx context.Context) error {
 		}
 	})()
 	defer s.requests.Wait()
+	if s.config.DroppedTopic != "" {
+		watch, stop := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() { s.watchDrops(watch) })
+		defer watching.Wait()
+		defer stop()
+	}
 	for {
 		if s.full.Load() && !s.pause(ctx, true) {
 			return s.hasFailed()
@@ -282,6 +294,7 @@ func (s *Session) step(e event) action {
 	s.machine, do = next(s.machine, e)
 	if s.machine.phase != was {
 		s.since = time.Now()
+		s.holdsBack() // also when it becomes ready: it was not
 	}
 	return do
 }

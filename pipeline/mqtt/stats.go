@@ -19,6 +19,7 @@ type Stats struct {
 	Writes    uint64 // writes that carried them
 
 	Duplicates      uint64
+	TurnedAway      uint64 // the journal was full or failed, or the connection ended: neither journaled nor acknowledged, the broker sends them again
 	Stubs           uint64 // too large, ill-formed topic, quota
 	RetainedIgnored uint64
 	Unrouted        uint64 // journaled without a source: the broker still holds a filter that the config dropped
@@ -37,12 +38,18 @@ type Stats struct {
 	QueueHints      uint64 // outages after which exactly max_queued_messages came
 	Full            uint64 // disconnects because the journal was full
 	ProtocolErrors  uint64
+
+	// Of the broker's own count, when it is watched: messages of all its clients.
+	DroppedErr    string // why it is not known
+	Dropped       uint64 // since the first reading
+	DroppedAway   uint64 // of these, between two readings in which this session was away or held back
+	DroppedBefore uint64 // the first reading: since the broker's start
 }
 
 // counters are the live form of Stats.
 type counters struct {
 	received, bytes, journaled, qos0, acked, writes                                     atomic.Uint64
-	duplicates, stubs, retainedIgnored, unrouted, throttled                             atomic.Uint64
+	duplicates, turnedAway, stubs, retainedIgnored, unrouted, throttled                 atomic.Uint64
 	connects, connectFailures, staleAcks, sessionLost, wentBack, oldDuplicates, idReuse atomic.Uint64
 	forgotten, takeovers, refusals, queueHints, full, protocolErrors                    atomic.Uint64
 }
@@ -56,10 +63,15 @@ func (s *Session) Stats() Stats {
 	r.Received, r.Bytes, r.Journaled, r.QoS0 = c.received.Load(), c.bytes.Load(), c.journaled.Load(), c.qos0.Load()
 	r.Acked, r.Writes = c.acked.Load(), c.writes.Load()
 	r.Duplicates, r.Stubs, r.RetainedIgnored = c.duplicates.Load(), c.stubs.Load(), c.retainedIgnored.Load()
+	r.TurnedAway = c.turnedAway.Load()
 	r.Unrouted, r.Throttled = c.unrouted.Load(), c.throttled.Load()
 	r.Connects, r.ConnectFailures, r.StaleAcks = c.connects.Load(), c.connectFailures.Load(), c.staleAcks.Load()
 	r.SessionLost, r.WentBack, r.OldDuplicates = c.sessionLost.Load(), c.wentBack.Load(), c.oldDuplicates.Load()
 	r.IDReuse, r.Forgotten, r.Takeovers = c.idReuse.Load(), c.forgotten.Load(), c.takeovers.Load()
 	r.Refusals, r.QueueHints, r.Full, r.ProtocolErrors = c.refusals.Load(), c.queueHints.Load(), c.full.Load(), c.protocolErrors.Load()
+	d := &s.drops
+	d.mu.Lock()
+	r.DroppedErr, r.Dropped, r.DroppedAway, r.DroppedBefore = d.problem, d.dropped, d.away, d.before
+	d.mu.Unlock()
 	return r
 }

@@ -1,4 +1,5 @@
-// Package suggest finds the name that a misspelt one was meant to be. Errors of expressions, plans and configs use it.
+// Package suggest finds the name that a misspelt one was meant to be, and what to do about a certificate. Errors of expressions, plans, configs and
+// connections use it.
 package suggest
 
 import (

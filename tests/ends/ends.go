@@ -11,10 +11,10 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/filesink"
 	"github.com/weirstream/weir/uplink/httpsink"
 	"github.com/weirstream/weir/uplink/nats"
-	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/objectsink"
 	"github.com/weirstream/weir/uplink/postgres"
 )

@@ -60,6 +60,51 @@ pipelines:
 	if k := sinkOf(&st, "up"); k.Full || k.Rejected+k.Dropped != 0 || !st.Pipelines[0].Balanced {
 		t.Errorf("after all was delivered: %+v, %s", k, st.Pipelines[0].Imbalance)
 	}
-	s.must(s.agent.Stop(patience))
+	s.stop()
 	s.exact("up")
+}
+
+// TestTheBrokerDropsWhileItIsHeldBack: the same pressure on a broker with a short queue, which drops. Status and metrics say how many, and what was not
+// dropped is delivered: published = dropped + delivered.
+func TestTheBrokerDropsWhileItIsHeldBack(t *testing.T) {
+	s := newSite(t, "max_queued_messages 500\nmax_inflight_messages 20\nsys_interval 1\n", `
+journal: {max_bytes: 1MiB, segment: 256KiB, reserve: 0, compress: false}
+pipelines:
+  p:
+    start: earliest
+    checkpoint: {interval: 200ms}
+    sinks:
+      - {uid: up, from: m, max_bytes: 64KiB, on_full: block, http: {url: "URL/dead", batch: {records: 100}}}
+`)
+	s.refusing.Store(true)
+	s.start()
+	s.await("the broker's count was read", func(st *api.Status) bool {
+		return st.Sessions[0].Drops != nil && st.Sessions[0].Drops.Error == ""
+	})
+	for st := s.await("status", func(*api.Status) bool { return true }); !st.Journal.Full && st.Sessions[0].Drops.Dropped == 0; st = s.await("status", func(*api.Status) bool { return true }) {
+		s.publish(100, 400)
+	}
+	s.publish(1500, 400) // three times what the broker holds
+	st := s.await("the drops are told", func(st *api.Status) bool { return st.Sessions[0].Drops.Away > 500 })
+	if text := strings.Join(st.Problems, "; "); !strings.Contains(text, "broker local dropped") || !strings.Contains(text, "raise max_queued_messages") {
+		t.Errorf("the problems do not tell of it: %s", text)
+	}
+	s.refusing.Store(false)
+	st = s.await("everything that is left is delivered", func(st *api.Status) bool {
+		b := &st.Sessions[0]
+		return !st.Journal.Full && b.Counters["journaled"]+b.Drops.Dropped == uint64(s.published) && sinkOf(st, "up").Confirmed == b.Counters["journaled"]
+	})
+	drops := st.Sessions[0].Drops.Dropped
+	if k := sinkOf(&st, "up"); k.Rejected+k.Dropped != 0 || !st.Pipelines[0].Balanced {
+		t.Errorf("after all was delivered: %+v, %s", k, st.Pipelines[0].Imbalance)
+	}
+	if st.Sessions[0].Counters["broker_dropped"] != drops {
+		t.Errorf("the counter says %d, the status %d", st.Sessions[0].Counters["broker_dropped"], drops)
+	}
+	s.stop()
+	ids, gaps := s.rows("up")
+	if len(ids)+int(drops) != s.published || gaps != 0 {
+		t.Errorf("%d rows and %d dropped by the broker, %d were published", len(ids), drops, s.published)
+	}
+	t.Logf("%d published, %d dropped by the broker, %d delivered", s.published, drops, len(ids))
 }

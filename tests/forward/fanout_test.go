@@ -60,7 +60,7 @@ pipelines:
 		t.Error(st.Pipelines[0].Imbalance)
 	}
 	dropped = sinkOf(&st, "dead").Dropped
-	s.must(s.agent.Stop(patience))
+	s.stop()
 	s.exact("slow")
 	s.exact("fast")
 	ids, gaps := s.rows("dead")

@@ -110,7 +110,7 @@ state_dir: DIR/state
 security: {allow_private: true, file_root: DIR/files}
 api: {socket: DIR/s}
 brokers:
-  local: {url: "tcp://BROKER", client_id: weir-forward}
+  local: {url: "tcp://BROKER", client_id: weir-forward, dropped_topic: $SYS/broker/publish/messages/dropped}
 sources:
   m:
     mqtt: {broker: local, topic: "m/{k}", qos: 1}
@@ -156,6 +156,13 @@ func (s *site) start() {
 		}
 		return len(st.Sessions) > 0 && st.Sessions[0].Counters["connects"] > 0
 	})
+}
+
+// stop checks the ledger at rest and ends the agent.
+func (s *site) stop() {
+	s.t.Helper()
+	s.must(rig.CheckLedgerAt(s.t.Context(), filepath.Join(s.dir, "s"), patience))
+	s.must(s.agent.Stop(patience))
 }
 
 // await polls the status until it is as wanted.

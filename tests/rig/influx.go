@@ -45,6 +45,18 @@ log-enabled = false
 // StartInflux starts a server that keeps its points in dir, with one empty database. The error is ErrNoTool where it cannot be built. The caller
 // kills it.
 func StartInflux(dir string) (*Influx, error) {
+	n, err := NewInflux(dir, "")
+	if err == nil {
+		err = n.Start()
+	}
+	if err == nil {
+		err = n.MakeBucket()
+	}
+	return n, err
+}
+
+// NewInflux prepares a server without starting it; extra lines are added to its settings of http.
+func NewInflux(dir, extra string) (*Influx, error) {
 	path, err := influxTool()
 	if err != nil {
 		return nil, err
@@ -53,17 +65,19 @@ func StartInflux(dir string) (*Influx, error) {
 	if n.Addr, err = FreeAddr(); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "conf"), fmt.Appendf(nil, influxConfig, dir, n.Addr), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "conf"), fmt.Appendf(nil, influxConfig+extra, dir, n.Addr), 0o600); err != nil {
 		return nil, fmt.Errorf("configure influxd: %w", err)
 	}
-	if err := n.Start(); err != nil {
-		return nil, err
-	}
-	_, err = n.Query("CREATE DATABASE " + InfluxBucket)
-	return n, err
+	return n, nil
 }
 
-// Start starts the server again after Kill, on the same port.
+// MakeBucket makes the database that sinks write to; one that is there stays.
+func (n *Influx) MakeBucket() error {
+	_, err := n.Query("CREATE DATABASE " + InfluxBucket)
+	return err
+}
+
+// Start starts the server, also again after Kill, on the same port.
 func (n *Influx) Start() (err error) {
 	if n.child, err = StartChild(filepath.Join(n.dir, "log"), nil, n.path, "run", "-config", filepath.Join(n.dir, "conf")); err != nil {
 		return err

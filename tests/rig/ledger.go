@@ -22,7 +22,7 @@ func LedgerErrors(s *api.Status) (errs []string) {
 	}
 	for _, b := range s.Sessions {
 		c := b.Counters
-		differ(c["received"], c["journaled"]+c["duplicates"]+c["retained_ignored"], "session %s received", b.Name)
+		differ(c["received"], c["journaled"]+c["duplicates"]+c["retained_ignored"]+c["turned_away"], "session %s received", b.Name)
 	}
 	for i := range s.Pipelines {
 		p := &s.Pipelines[i]

@@ -1,11 +1,13 @@
 package rig
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +35,9 @@ var natsTool = sync.OnceValues(func() (string, error) { return Tool("nats-server
 // NATSPayloadMax is the server's max_payload.
 const NATSPayloadMax = 64 << 10
 
-// StartNATS starts a server that keeps its streams in dir. The error is ErrNoTool where it cannot be built. The caller kills it.
-func StartNATS(dir string) (*NATS, error) {
+// StartNATS starts a server that keeps its streams in dir; jetstream are more of its settings of JetStream. The error is ErrNoTool where it cannot be
+// built. The caller kills it.
+func StartNATS(dir string, jetstream ...string) (*NATS, error) {
 	path, err := natsTool()
 	if err != nil {
 		return nil, err
@@ -43,7 +46,7 @@ func StartNATS(dir string) (*NATS, error) {
 	if n.Addr, err = FreeAddr(); err != nil {
 		return nil, err
 	}
-	settings := fmt.Sprintf("listen: %q\njetstream: {store_dir: %q}\nmax_payload: %d\nauthorization: {user: %s, password: %q, timeout: %d}\n", n.Addr, filepath.Join(dir, "js"),
+	settings := fmt.Sprintf("listen: %q\njetstream: {store_dir: %q, %s}\nmax_payload: %d\nauthorization: {user: %s, password: %q, timeout: %d}\n", n.Addr, filepath.Join(dir, "js"), strings.Join(jetstream, ", "),
 		NATSPayloadMax, NATSUser, NATSSecret, Patience/time.Second)
 	err = errors.Join(os.WriteFile(n.PasswordFile, []byte(NATSSecret+"\n"), 0o600), os.WriteFile(filepath.Join(dir, "conf"), []byte(settings), 0o600))
 	if err != nil {
@@ -72,11 +75,16 @@ func (n *NATS) Start() (err error) {
 // Kill is kill -9.
 func (n *NATS) Kill() { n.child.Kill() }
 
+// Dial connects as a tool would. The caller closes the connection.
+func (n *NATS) Dial() (*nats.Conn, error) {
+	return nats.Connect("nats://"+n.Addr, nats.UserInfo(NATSUser, NATSSecret), nats.NoReconnect(), nats.Timeout(natsAnswer))
+}
+
 // talk runs a conversation, and again from its start on another connection while the server does not answer: JetStream is up a little later than the
 // port, and a server that is killed takes the question with it. It ends at an answer, also at one that refuses.
 func (n *NATS) talk(f func(*nats.Conn) error) error {
 	for deadline := time.Now().Add(Patience); ; time.Sleep(pollEvery) {
-		conn, err := nats.Connect("nats://"+n.Addr, nats.UserInfo(NATSUser, NATSSecret), nats.NoReconnect(), nats.Timeout(natsAnswer))
+		conn, err := n.Dial()
 		if err == nil {
 			err = f(conn)
 			conn.Close()
@@ -131,12 +139,35 @@ const (
 
 // MakeStream makes a stream in a file that keeps everything, with a duplicate window of 100 ms; more is added to its settings.
 func (n *NATS) MakeStream(name, subjects string, more map[string]any) error {
+	return n.stream("CREATE", name, subjects, more)
+}
+
+// ChangeStream gives a stream that is there the settings that MakeStream would.
+func (n *NATS) ChangeStream(name, subjects string, more map[string]any) error {
+	return n.stream("UPDATE", name, subjects, more)
+}
+
+// DropStream removes a stream with all that it has.
+func (n *NATS) DropStream(name string) error {
+	conn, err := n.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	m, err := conn.Request("$JS.API.STREAM.DELETE."+name, nil, 10*time.Second)
+	if err == nil && bytes.Contains(m.Data, []byte(`"error"`)) {
+		err = fmt.Errorf("remove stream %s: %s", name, m.Data)
+	}
+	return err
+}
+
+func (n *NATS) stream(verb, name, subjects string, more map[string]any) error {
 	settings := map[string]any{"name": name, "subjects": []string{subjects}, "storage": "file", "retention": "limits", "max_age": 0, "num_replicas": 1,
 		"duplicate_window": int64(NATSDuplicateWindow)}
 	for k, v := range more {
 		settings[k] = v
 	}
-	return n.Request("$JS.API.STREAM.CREATE."+name, settings, nil)
+	return n.Request("$JS.API.STREAM."+verb+"."+name, settings, nil)
 }
 
 // NATSDuplicateWindow is that of MakeStream: outages longer than it need no patience.

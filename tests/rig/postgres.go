@@ -98,16 +98,25 @@ func (p *Postgres) init() error {
 	if err := os.WriteFile(pw, []byte(PostgresPassword), 0o644); err != nil {
 		return fmt.Errorf("write password: %w", err)
 	}
-	if p.cred != nil {
-		if err := os.Chown(p.dir, int(p.cred.Uid), int(p.cred.Gid)); err != nil {
-			return fmt.Errorf("give away data directory: %w", err)
-		}
+	if err := p.Own(p.dir); err != nil {
+		return err
 	}
 	cmd := exec.Command(filepath.Join(p.bin, "initdb"), "-D", filepath.Join(p.dir, "data"), "-U", "weir", "--auth-local=reject", "--auth-host=scram-sha-256",
 		"--pwfile="+pw, "--no-sync", "--no-locale", "-E", "UTF8")
 	cmd.Dir, cmd.SysProcAttr = p.dir, &syscall.SysProcAttr{Credential: p.cred}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Own gives the server a directory, as a tablespace needs it.
+func (p *Postgres) Own(dir string) error {
+	if p.cred == nil {
+		return nil
+	}
+	if err := os.Chown(dir, int(p.cred.Uid), int(p.cred.Gid)); err != nil {
+		return fmt.Errorf("give away directory: %w", err)
 	}
 	return nil
 }

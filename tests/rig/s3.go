@@ -39,8 +39,8 @@ func StartS3(dir, bucket string) (*S3, error) {
 		return nil, err
 	}
 	s := &S3{Bucket: bucket, CredentialsFile: filepath.Join(dir, "credentials"), dir: dir, path: path}
-	if err := os.MkdirAll(filepath.Join(dir, "data", bucket), 0o755); err != nil {
-		return nil, fmt.Errorf("make bucket: %w", err)
+	if err := s.MakeBucket(bucket); err != nil {
+		return nil, err
 	}
 	if err := WriteS3Keys(s.CredentialsFile, S3Secret); err != nil {
 		return nil, err
@@ -49,6 +49,14 @@ func StartS3(dir, bucket string) (*S3, error) {
 		return nil, err
 	}
 	return s, s.Start()
+}
+
+// MakeBucket makes a bucket of the server's.
+func (s *S3) MakeBucket(name string) error {
+	if err := os.MkdirAll(filepath.Join(s.dir, "data", name), 0o755); err != nil {
+		return fmt.Errorf("make bucket: %w", err)
+	}
+	return nil
 }
 
 // WriteS3Keys writes a credentials file with the test's access key and a secret.

@@ -18,8 +18,19 @@ func SmallDisk(dir string, bytes int) (drain func() error, done func(), err erro
 		return nil, nil, fmt.Errorf("%w: %w", ErrNoMount, err)
 	}
 	done = func() { _ = unix.Unmount(dir, unix.MNT_DETACH) } // nothing else holds it
-	ballast := filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
+	if err := FillDisk(dir); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return func() error { return os.Remove(filepath.Join(dir, ballast)) }, done, nil
+}
+
+// ballast is the file that FillDisk writes and drain removes.
+const ballast = "ballast"
+
+// FillDisk takes all room of a small disk again, behind a drain.
+func FillDisk(dir string) error {
+	f, err := os.Create(filepath.Join(dir, ballast))
 	for err == nil {
 		_, err = f.Write(make([]byte, 4096))
 	}
@@ -27,8 +38,7 @@ func SmallDisk(dir string, bytes int) (drain func() error, done func(), err erro
 		f.Close()
 	}
 	if !errors.Is(err, unix.ENOSPC) {
-		done()
-		return nil, nil, fmt.Errorf("fill the disk: %w", err)
+		return fmt.Errorf("fill the disk: %w", err)
 	}
-	return func() error { return os.Remove(ballast) }, done, nil
+	return nil
 }

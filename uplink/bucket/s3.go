@@ -14,11 +14,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/weirstream/weir/pipeline/suggest"
 	"github.com/weirstream/weir/uplink"
 )
 
@@ -241,7 +243,7 @@ func refusedBy(err error) bool {
 	return errors.As(err, &r) && r.StatusCode == http.StatusPreconditionFailed
 }
 
-// explain names what the endpoint said. Keys that were refused are read from their file again.
+// explain names what the endpoint said, and what to do. Keys that were refused are read from their file again.
 func (b *inS3) explain(verb, name string, err error) error {
 	r := minio.ToErrorResponse(err)
 	switch {
@@ -251,11 +253,26 @@ func (b *inS3) explain(verb, name string, err error) error {
 		return fmt.Errorf("%s object in bucket %s at %s: %w: %s; set the clock (%s: %w)", verb, b.config.Bucket, b.config.Endpoint, ErrSkewed, b.clock, r.Code, err)
 	case r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusUnauthorized:
 		b.creds.Expire()
-	case r.StatusCode == http.StatusServiceUnavailable || r.StatusCode == http.StatusTooManyRequests:
-		return &uplink.RetryAfter{Wait: time.Second, Err: fmt.Errorf("%s object in bucket %s: %s: %w", verb, b.config.Bucket, r.Code, err)}
 	}
 	if r.Code != "" {
 		err = fmt.Errorf("%s: %w", r.Code, err)
 	}
-	return fmt.Errorf("%s object in bucket %s at %s: %w", verb, b.config.Bucket, b.config.Endpoint, err)
+	err = fmt.Errorf("%s object in bucket %s at %s: %w%s", verb, b.config.Bucket, b.config.Endpoint, err, b.advice(&r, err))
+	if r.StatusCode == http.StatusServiceUnavailable || r.StatusCode == http.StatusTooManyRequests {
+		return &uplink.RetryAfter{Wait: time.Second, Err: err}
+	}
+	return err
+}
+
+// advice tells what to do, "" when waiting is all.
+func (b *inS3) advice(r *minio.ErrorResponse, err error) string {
+	switch {
+	case r.Code == "NoSuchBucket":
+		return "; weir does not make it: make it there"
+	case r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusUnauthorized:
+		return "; see credentials_file (it is read again) and what its key may do in the bucket"
+	case r.StatusCode == http.StatusInsufficientStorage || strings.Contains(r.Code, "StorageFull") || strings.Contains(r.Code, "QuotaExceeded"):
+		return "; make room there: nothing is lost here meanwhile"
+	}
+	return suggest.Certificate(err, "give its CA in ca")
 }

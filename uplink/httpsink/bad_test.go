@@ -1,7 +1,6 @@
 package httpsink
 
 import (
-	"encoding/pem"
 	"io"
 	"log/slog"
 	"net"
@@ -65,7 +64,6 @@ func TestBadUpstreams(t *testing.T) {
 	if err := os.WriteFile(token, []byte("sesame"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ca := filepath.Join(t.TempDir(), "ca.pem")
 	bad := []uplinktest.Bad{
 		{Name: "nobody listens", Want: []string{"connection refused", addr},
 			Dial: func(t *testing.T) uplink.Endpoint {
@@ -84,15 +82,6 @@ func TestBadUpstreams(t *testing.T) {
 		{Name: "no such name", Want: []string{"nowhere..invalid", "no such host"},
 			Dial: func(t *testing.T) uplink.Endpoint {
 				return dial(t, func(c *Config) { c.URL = "https://nowhere..invalid/in" })
-			}},
-		{Name: "foreign certificate", Want: []string{"certificate", "127.0.0.1"},
-			Dial: func(t *testing.T) uplink.Endpoint {
-				server := httptest.NewUnstartedServer(far(t))
-				server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-				server.StartTLS()
-				t.Cleanup(server.Close)
-				_ = os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
-				return dial(t, func(c *Config) { c.URL = server.URL })
 			}},
 		{Name: "no TLS there", Want: []string{"TLS", "127.0.0.1"},
 			Dial: func(t *testing.T) uplink.Endpoint {
@@ -114,6 +103,15 @@ func TestBadUpstreams(t *testing.T) {
 		answers("a proxy's bad request", status(http.StatusBadRequest, "<html>The plain HTTP request was sent to HTTPS port</html>"), "400", "HTTPS port"),
 		answers("nothing with 200", func(http.ResponseWriter) {}, "127.0.0.1"),
 	}
+	bad = append(bad, uplinktest.Secured{CA: "give its CA in ca",
+		Server: func(t *testing.T) string {
+			server := httptest.NewServer(far(t))
+			t.Cleanup(server.Close)
+			return server.Listener.Addr().String()
+		},
+		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
+			return dial(t, func(c *Config) { c.URL, c.TLS.CA = "https://"+addr, ca })
+		}}.Certificates()...)
 	for _, b := range bad {
 		t.Run(b.Name, b.Run)
 	}

@@ -1,13 +1,13 @@
 package httpsink
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/weirstream/weir/pipeline/suggest"
 	"github.com/weirstream/weir/uplink/wire"
 )
 
@@ -50,14 +50,10 @@ func bare(err error) error {
 
 // remedy tells what to do about a request that got no answer, "" when waiting is all.
 func remedy(err error) string {
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case errors.As(err, &certificate):
-		return "; if it is the right server, give its CA in ca"
-	case strings.Contains(err.Error(), "HTTP response to HTTPS client"): // the library has no type for it
+	if strings.Contains(err.Error(), "HTTP response to HTTPS client") { // the library has no type for it
 		return "; the server speaks no TLS: is it the right port?"
 	}
-	return ""
+	return suggest.Certificate(err, "give its CA in ca")
 }
 
 // advice tells what to do about a status.

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,126 +24,67 @@ import (
 	"github.com/weirstream/weir/uplink/uplinktest"
 )
 
-var tool = sync.OnceValues(rig.InfluxDB)
-
 var one = uplink.Incarnation{Major: 1}
 
-// server is influxd in a directory of its own.
+// server is influxd, reached through a proxy.
 type server struct {
-	dir, addr, path string
-	child           *rig.Child
-	line            *rig.Proxy
-	config          Config
+	*rig.Influx
+	line   *rig.Proxy
+	config Config
 }
 
 // Line is the way to the server.
 func (n *server) Line() uplinktest.Line { return n.line }
 
-const serverConfig = `reporting-disabled = true
-bind-address = "127.0.0.1:0"
-[meta]
-dir = "%[1]s/meta"
-[data]
-dir = "%[1]s/data"
-wal-dir = "%[1]s/wal"
-max-concurrent-compactions = 1
-[monitor]
-store-enabled = false
-[http]
-bind-address = "%[2]s"
-max-body-size = 65536
-`
-
 func startServer(t testing.TB) *server {
 	t.Helper()
-	path, err := tool()
-	if err != nil {
-		t.Skipf("NOT TESTED against influxd: %v", err)
-	}
-	n := &server{dir: t.TempDir(), path: path}
-	if n.addr, err = rig.FreeAddr(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(n.dir, "conf"), fmt.Appendf(nil, serverConfig, n.dir, n.addr), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { n.child.Kill() })
-	n.query(t, http.MethodPost, "CREATE DATABASE b")
-	if n.line, err = rig.NewProxy(n.addr); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { n.line.Close() })
-	n.config = Config{HTTP: httpsink.Default(), URL: "http://" + n.line.Addr(), Org: "o", Bucket: "b", Measurement: "results, all", Time: FromTime, TimeUnit: time.Millisecond,
-		SignedOnly: true, Gzip: true, Columns: []Column{{Name: "the stream", From: FromStream, Tag: true}, {Name: "row", From: FromRow}, {Name: "seq", From: FromSeq},
-			{Name: "generation", From: FromGeneration}}}
-	return n
+	return serverIn(t, t.TempDir())
 }
 
-func (n *server) start() (err error) {
-	if n.child, err = rig.StartChild(filepath.Join(n.dir, "log"), nil, n.path, "run", "-config", filepath.Join(n.dir, "conf")); err != nil {
-		return err
+// serverIn starts a server whose data lies in dir.
+func serverIn(t testing.TB, dir string) *server {
+	t.Helper()
+	far, err := rig.NewInflux(dir, "max-body-size = 65536\n")
+	if errors.Is(err, rig.ErrNoTool) {
+		t.Skipf("NOT TESTED against influxd: %v", err)
 	}
-	if err = rig.WaitListening(n.addr, n.child); err != nil {
-		log, _ := os.ReadFile(filepath.Join(n.dir, "log"))
-		n.child.Kill()
-		return fmt.Errorf("%w\n%s", err, log)
-	}
-	return nil
+	n := &server{Influx: far}
+	uplinktest.Must(t, err)
+	uplinktest.Must(t, n.Start())
+	t.Cleanup(func() { n.Kill() })
+	uplinktest.Must(t, n.MakeBucket())
+	n.line, err = rig.NewProxy(n.Addr)
+	uplinktest.Must(t, err)
+	t.Cleanup(func() { n.line.Close() })
+	n.config = Config{HTTP: httpsink.Default(), URL: "http://" + n.line.Addr(), Org: "o", Bucket: rig.InfluxBucket, Measurement: "results, all", Time: FromTime,
+		TimeUnit: time.Millisecond, SignedOnly: true, Gzip: true, Columns: []Column{{Name: "the stream", From: FromStream, Tag: true}, {Name: "row", From: FromRow}, {Name: "seq", From: FromSeq},
+			{Name: "generation", From: FromGeneration}}}
+	return n
 }
 
 // Restart is kill -9.
 func (n *server) Restart(t testing.TB) {
 	t.Helper()
-	if err := n.restart(); err != nil {
-		t.Fatal(err)
-	}
+	uplinktest.Must(t, n.restart())
 }
 
 func (n *server) restart() error {
-	n.child.Kill()
-	return n.start()
+	n.Kill()
+	return n.Start()
 }
 
 // query asks the server in its own language. Numbers are kept as they are written.
-func (n *server) query(t testing.TB, method, q string) (columns []string, rows [][]any) {
+func (n *server) query(t testing.TB, q string) [][]any {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.addr+"/query?"+url.Values{"db": {"b"}, "epoch": {"ns"}, "q": {q}}.Encode(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var answer struct {
-		Error   string
-		Results []struct {
-			Error  string
-			Series []struct {
-				Columns []string
-				Values  [][]any
-			}
-		}
-	}
-	d := json.NewDecoder(resp.Body)
-	d.UseNumber()
-	if err := d.Decode(&answer); err != nil || answer.Error != "" || answer.Results[0].Error != "" {
-		t.Fatal(err, answer)
-	}
-	for _, s := range answer.Results[0].Series {
-		columns, rows = s.Columns, append(rows, s.Values...)
-	}
-	return columns, rows
+	rows, err := n.Query(q)
+	uplinktest.Must(t, err)
+	return rows
 }
 
 // Held reads the points of a stream back, in the order of time.
 func (n *server) Held(t testing.TB, s uplink.Stream) (held []uplinktest.Held) {
 	t.Helper()
-	_, rows := n.query(t, http.MethodGet, `SELECT generation, seq, "row" FROM "results, all" WHERE "the stream" = '`+s.String()+`' ORDER BY time`)
+	rows := n.query(t, `SELECT generation, seq, "row" FROM "results, all" WHERE "the stream" = '`+s.String()+`' ORDER BY time`)
 	for _, r := range rows {
 		h := uplinktest.Held{Payload: r[3].(string)}
 		g, _ := r[1].(json.Number).Int64()
@@ -197,7 +137,7 @@ func wanted(n int) (rows []string) {
 // TestCutsAndKills: requests and answers are cut in the middle, answers are lost and the server is killed while results go through; two senders at once.
 func TestCutsAndKills(t *testing.T) {
 	n := startServer(t)
-	proxy, err := rig.NewProxy(n.addr)
+	proxy, err := rig.NewProxy(n.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,9 +287,9 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil || len(ans.Rejected) > 0 {
 			t.Fatal(err, ans)
 		}
-		columns, rows := n.query(t, http.MethodGet, `SELECT "ta,g =", "f i=e,ld", "int", "float", "bool", "open", doc FROM "m, x=y \"z\"" ORDER BY time`)
+		rows := n.query(t, `SELECT "ta,g =", "f i=e,ld", "int", "float", "bool", "open", doc FROM "m, x=y \"z\"" ORDER BY time`)
 		if len(rows) != len(texts) {
-			t.Fatal(columns, rows)
+			t.Fatal(rows)
 		}
 		for i, r := range rows {
 			tag := any(texts[i])

@@ -130,15 +130,18 @@ func (s *Sink) write(ctx context.Context) error {
 	if cap(s.body) > 4<<20 {
 		s.body = nil
 	}
+	where := fmt.Sprintf("write to bucket %s at %s", s.config.Bucket, s.config.URL)
 	switch {
 	case err != nil:
 		return err
 	case status == http.StatusNoContent, s.plant.optimistic:
 		return nil
 	case status >= 200 && status < 300:
-		return fmt.Errorf("%w: %d %.200q", errAnswer, status, body)
+		return fmt.Errorf("%s: %w: %d %.200q", where, errAnswer, status, body)
+	case status == http.StatusNotFound:
+		return fmt.Errorf("%s: %d %s: %.200q; the sink does not make the bucket: make it there", where, status, http.StatusText(status), body)
 	case status == http.StatusConflict, status == http.StatusPreconditionFailed: // no fence and no hole here
-		return fmt.Errorf("write to bucket %s: %d %s: %.200q", s.config.Bucket, status, http.StatusText(status), body)
+		return fmt.Errorf("%s: %d %s: %.200q", where, status, http.StatusText(status), body)
 	}
-	return fmt.Errorf("write to bucket %s: %w", s.config.Bucket, httpsink.Refusal(status, body, header))
+	return fmt.Errorf("%s: %w", where, httpsink.Refusal(status, body, header))
 }

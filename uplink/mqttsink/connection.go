@@ -24,9 +24,10 @@ type connection struct {
 	pending map[uint16]byte // packet id → kind of the answer that is awaited
 
 	// What CONNACK said.
-	present    bool // the broker has the session
-	receiveMax int
-	packetMax  uint32
+	present bool // the broker has the session
+	limits  brokerLimits
+
+	spoke time.Time // when something was written last
 }
 
 // errLost says that the connection is of no use any more; what was under way is not known.
@@ -38,27 +39,24 @@ func (s *Sink) dial(ctx context.Context, clean bool) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{net: raw, reader: bufio.NewReaderSize(raw, 4<<10), pending: map[uint16]byte{}}
+	c := &connection{net: raw, reader: bufio.NewReaderSize(raw, 4<<10), pending: map[uint16]byte{}, spoke: time.Now()}
 	if err := c.greet(ctx, s, clean); err != nil {
 		_ = raw.Close()
-		return nil, fmt.Errorf("connect to %s: %w", s.config.Broker.URL, err)
+		return nil, fmt.Errorf("connect to %s: %w%s", s.config.Broker.URL, err, adviceOn(err, true))
 	}
 	return c, nil
 }
 
 // greet is CONNECT and CONNACK. Without keep alive: a dead line shows when an answer is missing, and a sink that has nothing to send
-// has nothing to ask.
+// has nothing to ask. Where the broker demands one, a connection that was silent for so long is made anew before it is used again.
 func (c *connection) greet(ctx context.Context, s *Sink, clean bool) error {
 	secret, err := mqtt.Password(&s.config.Broker)
 	if err != nil {
 		return err
 	}
-	flags, expiry := byte(0), uint32(0)
+	flags := byte(0)
 	if clean {
 		flags |= 2
-	}
-	if s.config.QoS == 2 {
-		expiry = uint32(min(s.config.SessionExpiry/time.Second, math.MaxUint32-1))
 	}
 	user := s.config.Broker.Username
 	if user != "" {
@@ -68,7 +66,7 @@ func (c *connection) greet(ctx context.Context, s *Sink, clean bool) error {
 		flags |= 0x40
 	}
 	body := append(appendText(nil, "MQTT"), 5, flags, 0, 0)
-	props := binary.BigEndian.AppendUint32([]byte{propSessionExpiry}, expiry)
+	props := binary.BigEndian.AppendUint32([]byte{propSessionExpiry}, uint32(min(s.expiry()/time.Second, math.MaxUint32-1)))
 	props = binary.BigEndian.AppendUint32(append(props, propMaximumPacket), packetBytesMax)
 	body = append(appendVarint(body, len(props)), props...)
 	body = appendText(body, s.clientID)
@@ -93,24 +91,23 @@ func (c *connection) greet(ctx context.Context, s *Sink, clean bool) error {
 }
 
 // takes tells whether the broker takes packets of n bytes. The most that it may announce is above an int of 32 bits, and so is what it means to announce nothing.
-func (c *connection) takes(n int) bool { return uint64(n) <= uint64(c.packetMax) }
+func (c *connection) takes(n int) bool { return uint64(n) <= uint64(c.limits.packetMax) }
+
+// expiry is how long the broker is asked to keep the session.
+func (s *Sink) expiry() time.Duration {
+	if s.config.QoS != 2 {
+		return 0
+	}
+	return s.config.SessionExpiry
+}
 
 // welcome reads CONNACK.
 func (c *connection) welcome(s *Sink, body []byte) error {
-	c.present, c.receiveMax, c.packetMax = body[0]&1 != 0, math.MaxUint16, math.MaxUint32
-	qosMax, retain, why := uint32(2), uint32(1), ""
+	c.present, c.limits = body[0]&1 != 0, limitsOf(s.expiry())
+	why := ""
 	if len(body) > 2 { // a broker of 3.1.1 that refuses has none
 		_, err := readProperties(body[2:], func(id byte, number uint32, text []byte) {
-			switch id {
-			case propReceiveMaximum:
-				c.receiveMax = int(number)
-			case propMaximumPacket:
-				c.packetMax = number
-			case propMaximumQoS:
-				qosMax = number
-			case propRetain:
-				retain = number
-			case propReasonString:
+			if c.limits.take(id, number); id == propReasonString {
 				why = string(text)
 			}
 		})
@@ -118,17 +115,25 @@ func (c *connection) welcome(s *Sink, body []byte) error {
 			return err
 		}
 	}
+	if body[1] == 0 {
+		s.announced = c.limits.text(s.expiry())
+	}
 	switch {
 	case body[1] != 0:
 		return &refusal{body[1], why}
-	case int(qosMax) < s.config.QoS:
-		return fmt.Errorf("the broker takes QoS %d at most, the sink is set to %d", qosMax, s.config.QoS)
-	case retain == 0:
+	case c.limits.qosMax < s.config.QoS:
+		return fmt.Errorf("the broker takes QoS %d at most, the sink is set to %d", c.limits.qosMax, s.config.QoS)
+	case !c.limits.retain:
 		return errors.New("the broker keeps no retained messages, which the sink's progress is")
-	case s.config.QoS == 2 && c.receiveMax < 2:
-		return fmt.Errorf("the broker's receive maximum is %d, QoS 2 needs 2", c.receiveMax)
+	case s.config.QoS == 2 && c.limits.receiveMax < 2:
+		return fmt.Errorf("the broker's receive maximum is %d, QoS 2 needs 2", c.limits.receiveMax)
 	}
 	return nil
+}
+
+// stale says whether the connection was silent for as long as the broker bears: it may be gone, and the next thing said on it lost.
+func (c *connection) stale() bool {
+	return c.limits.keepAlive > 0 && time.Since(c.spoke) >= c.limits.keepAlive
 }
 
 // limit makes ctx end reads and writes, until the function that it gives is called.
@@ -162,6 +167,7 @@ func (c *connection) read() (p packet, err error) {
 func (c *connection) flight(ctx context.Context, packets []byte, on func(kind byte, a answer)) error {
 	defer c.limit(ctx)()
 	err := func() error {
+		c.spoke = time.Now()
 		_, writeErr := c.net.Write(packets)
 		for len(c.pending) > 0 {
 			p, err := c.read() // behind a failed write too: it may say why the broker hung up

@@ -234,7 +234,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				}
 				if c.forget {
 					s := b.Connect(t, "a").(*Sink)
-					s.stream, s.clientID = uplinktest.Stream(), clientID(uplinktest.Stream())
+					s.opening.Stream, s.clientID = uplinktest.Stream(), clientID(uplinktest.Stream())
 					conn, err := s.dial(t.Context(), true)
 					if err != nil {
 						t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
@@ -74,8 +77,81 @@ func TestABrokerThatAnnouncesNoLimitTakesAll(t *testing.T) {
 		t.Errorf("no limit announced: %+v takes nothing, %v", c, err)
 	}
 	for most, want := range map[uint32]bool{999: false, 1000: true, 1 << 31: true, math.MaxUint32: true} {
-		if c.packetMax = most; c.takes(1000) != want {
+		if c.limits.packetMax = most; c.takes(1000) != want {
 			t.Errorf("limit of %d: takes 1000 bytes is not %v", most, want)
+		}
+	}
+}
+
+// TestAnnouncedLimits: what the broker says of itself in CONNACK is in the metrics of the sender, which the status shows.
+func TestAnnouncedLimits(t *testing.T) {
+	expiry := binary.BigEndian.AppendUint32([]byte{propSessionExpiry}, 3600)
+	for _, c := range []struct {
+		name, extra string
+		qos         int
+		properties  []byte
+		want        []string
+		opens       bool
+	}{
+		{"mosquitto's own", "max_inflight_messages 20\nmax_packet_size 2000\nmax_keepalive 60\n", 1, nil, []string{"20 messages under way", "packets up to 2000 bytes", "silent for 1m0s"}, true},
+		{"a short session", "", 2, expiry, []string{"the session is kept for 1h0m0s where session_expiry is 168h0m0s"}, true},
+		{"a short session that QoS 1 does not need", "", 1, expiry, nil, true},
+		{"QoS 1 at most", "", 2, []byte{propMaximumQoS, 1}, []string{"QoS 1 at most"}, false},
+		{"nothing retained", "", 1, []byte{propRetain, 0}, []string{"no retained messages"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := startBroker(t, c.qos, c.extra)
+			k := &sick{properties: c.properties}
+			b.config.Broker.URL = "mqtt://" + k.start(t, b.Addr)
+			q := uplinktest.NewQueue(1, 0)
+			q.Add(wanted(3)...)
+			e := b.Connect(t, "a")
+			defer e.Close()
+			s, err := uplink.NewSender(uplink.SenderOptions{Config: uplink.Default(), Stream: uplinktest.Stream(), Generation: 1, Incarnation: one, Queue: q, Endpoint: e,
+				DeadLetter: func(context.Context, *uplink.DeadLetter) error { return nil }})
+			uplinktest.Must(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), uplinktest.BadWait)
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			for ctx.Err() == nil && (c.opens && q.Confirmed() < 3 || !c.opens && s.Metrics().LastError() == "") {
+				time.Sleep(time.Millisecond)
+			}
+			text, told := s.Metrics().Announced(), s.Metrics().LastError()
+			cancel()
+			<-ended
+			t.Log(text)
+			for _, want := range c.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q lacks %q", text, want)
+				}
+			}
+			if c.want == nil && strings.Contains(text, "session") {
+				t.Errorf("told %q", text)
+			}
+			if c.opens != (told == "") || !c.opens && !strings.Contains(told, "the broker") {
+				t.Errorf("the error is %q", told)
+			}
+		})
+	}
+}
+
+// TestServerKeepAlive: a connection that was silent for as long as the broker bears is made anew before a result is sent on it.
+func TestServerKeepAlive(t *testing.T) {
+	b := startBroker(t, 1, "")
+	k := &sick{properties: []byte{propServerKeepAlive, 0, 1}}
+	b.config.Broker.URL = "mqtt://" + k.start(t, b.Addr)
+	s := b.Connect(t, "a").(*Sink)
+	defer s.Close()
+	_, err := s.Open(t.Context(), uplinktest.Stream(), one, 1)
+	uplinktest.Must(t, err)
+	for i, wait := range []time.Duration{0, 1100 * time.Millisecond} {
+		s.conn.spoke = s.conn.spoke.Add(-wait)
+		n := uint64(i + 1)
+		_, err := s.Send(t.Context(), uplinktest.MakeBatch(uplinktest.Stream(), one, 1, n, n))
+		uplinktest.Must(t, err)
+		if got := k.connections.Load(); got != int64(n) {
+			t.Errorf("%d connections after a silence of %s, want %d", got, wait, n)
 		}
 	}
 }
@@ -102,7 +178,7 @@ func TestNotAuthorized(t *testing.T) {
 	}
 	s := b.Connect(t, "a").(*Sink)
 	defer s.Close()
-	if _, err := send(s); err == nil || !strings.Contains(err.Error(), "results/bad: not authorized") {
+	if _, err := send(s); err == nil || !strings.Contains(err.Error(), "results/bad at ") || !strings.Contains(err.Error(), "not authorized") {
 		t.Errorf("%v, want the topic and not authorized", err)
 	}
 	b.config.RejectUnauthorized = true

@@ -30,13 +30,14 @@ const (
 
 // Properties.
 const (
-	propSessionExpiry  = 0x11
-	propReasonString   = 0x1F
-	propReceiveMaximum = 0x21
-	propMaximumQoS     = 0x24
-	propRetain         = 0x25
-	propUser           = 0x26
-	propMaximumPacket  = 0x27
+	propSessionExpiry   = 0x11
+	propServerKeepAlive = 0x13
+	propReasonString    = 0x1F
+	propReceiveMaximum  = 0x21
+	propMaximumQoS      = 0x24
+	propRetain          = 0x25
+	propUser            = 0x26
+	propMaximumPacket   = 0x27
 )
 
 var errMalformed = errors.New("malformed MQTT packet")

@@ -72,7 +72,7 @@ func (s *Sink) readBack(ctx context.Context, c *connection) (p progress, err err
 			return nil
 		}
 		found = true
-		p, err = decodeProgress(payload, s.stream)
+		p, err = decodeProgress(payload, s.opening.Stream)
 		return err
 	}
 	if _, err := c.net.Write(append(appendSubscribe(nil, s.progressTopic), packetPingreq<<4, 0)); err != nil {
@@ -141,7 +141,7 @@ const progressID = 65535
 // appendProgress appends the message that makes p the stream's progress, and awaits its answer.
 func (s *Sink) appendProgress(packets []byte, p *progress) []byte {
 	s.conn.pending[progressID] = packetPuback
-	m := publish{topic: []byte(s.progressTopic), id: progressID, qos: 1, retain: true, payload: p.encode(s.stream)}
+	m := publish{topic: []byte(s.progressTopic), id: progressID, qos: 1, retain: true, payload: p.encode(s.opening.Stream)}
 	return m.append(packets)
 }
 
@@ -161,5 +161,6 @@ func (s *Sink) progressRefused(a answer) error {
 	if a.reason < 0x80 {
 		return nil
 	}
-	return fmt.Errorf("write progress to %s: %w", s.progressTopic, &refusal{a.reason, a.text})
+	r := &refusal{a.reason, a.text}
+	return fmt.Errorf("write progress to %s at %s: %w%s", s.progressTopic, s.config.Broker.URL, r, adviceOn(r, false))
 }

@@ -1,6 +1,9 @@
 package mqttsink
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Reason codes that mean something to the sink. Source: OASIS MQTT Version 5.0, 2.4.
 const (
@@ -42,4 +45,26 @@ func (r *refusal) Error() string {
 // hopeless says that this message will never be taken.
 func (r *refusal) hopeless() bool {
 	return r.reason == reasonTopicInvalid || r.reason == reasonTooLarge || r.reason == reasonPayloadInvalid
+}
+
+// adviceOn tells what to do about what the broker answered, "" when waiting is all; connecting is to CONNECT.
+func adviceOn(err error, connecting bool) string {
+	var r *refusal
+	if !errors.As(err, &r) {
+		return ""
+	}
+	switch r.reason {
+	case 0x01, 0x84:
+		return "; an mqtt sink needs MQTT 5: mosquitto has it from 1.6 on"
+	case 0x86, reasonNotAuthorized, 0x8A:
+		if connecting {
+			return "; see username and password_file (it is read again), and whom the broker lets in"
+		}
+		return "; let the sink's user write there, in the broker's access control"
+	case 0x85:
+		return "; the broker does not take the sink's client id, weir and 16 digits"
+	case 0x97, 0x9F:
+		return "; see the broker's limits for one client: it waits until there is room"
+	}
+	return ""
 }

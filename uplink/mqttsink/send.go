@@ -31,13 +31,13 @@ type message struct {
 
 // Send publishes what the run does not hold yet. A connection that was lost meanwhile, or taken over, is made anew once.
 func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
-	if s.refused != nil && b.Incarnation == s.inc && b.Generation == s.asked {
-		return uplink.Answer{}, s.refused
-	}
-	if !s.opened || b.Stream != s.stream {
-		return uplink.Answer{}, fmt.Errorf("%w: the stream is not open", uplink.ErrHole)
+	if err := s.opening.Admit(b, nil); err != nil { // it never doubts: the connection that it is unsure of is given up
+		return uplink.Answer{}, err
 	}
 	for try := 0; ; try++ {
+		if s.conn != nil && s.conn.stale() {
+			s.drop()
+		}
 		if s.conn == nil {
 			if err := s.connect(ctx); err != nil {
 				return uplink.Answer{}, err
@@ -128,7 +128,7 @@ func (s *Sink) pack(b *uplink.Batch, held uint64) (list []message, rejected []up
 		}
 		payload = s.envelope(&p, b, &r, payload[:0])
 		if n := p.size(); !s.conn.takes(n) && r.Kind == pipeline.ResultData {
-			rejected = append(rejected, uplink.Rejected{Seq: r.Seq, Reason: fmt.Sprintf("packet of %d bytes, the broker takes %d", n, s.conn.packetMax)})
+			rejected = append(rejected, uplink.Rejected{Seq: r.Seq, Reason: fmt.Sprintf("packet of %d bytes, the broker takes %d", n, s.conn.limits.packetMax)})
 			continue
 		}
 		start := len(s.buf)
@@ -164,7 +164,7 @@ func (s *Sink) envelope(p *publish, b *uplink.Batch, r *pipeline.Result, payload
 
 // groupOf is how many messages may be under way at once, with one of the progress.
 func (s *Sink) groupOf(list []message) int {
-	n := min(len(list), s.config.InflightMax, max(1, s.conn.receiveMax-1))
+	n := min(len(list), s.config.InflightMax, max(1, s.conn.limits.receiveMax-1))
 	if s.careful {
 		n = 1
 	}
@@ -234,7 +234,7 @@ func (s *Sink) publish(ctx context.Context, group []message) (rejected []uplink.
 			rejected = append(rejected, uplink.Rejected{Seq: group[i].seq, Reason: "the broker refused it: " + r.Error()})
 		case err == nil:
 			s.careful = true
-			err = fmt.Errorf("publish to %s: %w", s.topicOf(&group[i]), r)
+			err = fmt.Errorf("publish to %s at %s: %w%s", s.topicOf(&group[i]), s.config.Broker.URL, r, adviceOn(r, false))
 		}
 	}
 	if err != nil {
@@ -315,7 +315,7 @@ func (s *Sink) releaseGroup(ctx context.Context, group []message, found bool) er
 	case refused != nil:
 		return refused
 	case unknown > 0 && !found:
-		s.config.Logger.Warn("mqtt broker forgot results before their release", "stream", s.stream.String(), "count", unknown)
+		s.config.Logger.Warn("mqtt broker forgot results before their release", "stream", s.opening.Stream.String(), "count", unknown)
 	}
 	s.state = st
 	return s.at("released")

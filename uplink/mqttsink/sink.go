@@ -20,6 +20,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/fence"
 )
 
 // Sink implements uplink.Endpoint for one stream. It belongs to one sender goroutine and has none of its own.
@@ -27,24 +28,21 @@ type Sink struct {
 	config Config
 	topic  *template
 
-	stream        uplink.Stream
+	opening       fence.Opening
 	bound         *template // topic with the stream's names
 	clientID      string
 	progressTopic string
 	gapTopic      string
 	markTopic     string
-	inc           uplink.Incarnation
-	opened        bool
-	refused       error // why the last Open failed for good, asked being its generation
-	asked         uint64
 
 	conn  *connection // nil: to be opened before anything is sent
 	state progress
 	// doubt: up to this sequence the broker may have something else prepared than what is sent now. QoS 2.
-	doubt   uint64
-	careful bool // the broker refused something for now: one message at a time
-	again   bool // the next connection begins with a session of its own
-	buf     []byte
+	doubt     uint64
+	careful   bool   // the broker refused something for now: one message at a time
+	again     bool   // the next connection begins with a session of its own
+	announced string // limits, as the broker said them last
+	buf       []byte
 
 	// at is called between the steps; tests break off there.
 	at    func(point string) error
@@ -82,9 +80,12 @@ func (s *Sink) Guarantee() uplink.Guarantee { return uplink.AtLeastOnce }
 // Confirm gives the end of the run.
 func (s *Sink) Confirm(context.Context) (uint64, error) { return s.state.released, nil }
 
+// Announced names the broker's limits.
+func (s *Sink) Announced() string { return s.announced }
+
 // Close disconnects. The broker keeps what it has.
 func (s *Sink) Close() error {
-	s.opened = false
+	s.opening.Close()
 	s.drop()
 	return nil
 }
@@ -98,16 +99,16 @@ func (s *Sink) drop() {
 
 // Open connects, reads the progress back, fences lower incarnations and releases what was decided.
 func (s *Sink) Open(ctx context.Context, stream uplink.Stream, inc uplink.Incarnation, generation uint64) (uplink.Progress, error) {
-	s.stream, s.inc, s.opened, s.refused, s.asked = stream, inc, false, nil, generation
+	s.opening.Begin(stream, inc, generation)
 	s.bound = s.topic.bind(stream)
 	s.clientID = clientID(stream)
 	place := string(appendLevel(nil, []byte(stream.Gateway))) + "/" + string(appendLevel(nil, []byte(stream.Pipeline))) + "/" + string(appendLevel(nil, []byte(stream.Sink)))
 	place = s.config.Control + "/" + place
 	s.progressTopic, s.gapTopic, s.markTopic = place+"/progress", place+"/gaps", place+"/session"
-	if err := s.connect(ctx); err != nil {
+	err := s.connect(ctx)
+	if s.opening.End(err); err != nil {
 		return uplink.Progress{}, err
 	}
-	s.opened = true
 	return s.state.Progress(), nil
 }
 
@@ -125,8 +126,8 @@ func (s *Sink) connect(ctx context.Context) error {
 		err = s.join(ctx, true)
 	}
 	if err != nil {
-		if errors.Is(err, uplink.ErrFenced) {
-			s.refused = err
+		if errors.Is(err, uplink.ErrFenced) { // also of a connection that is made anew
+			s.opening.End(err)
 		}
 		s.drop()
 		return err
@@ -146,19 +147,19 @@ func (s *Sink) join(ctx context.Context, clean bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("read progress: %w", err)
 	}
-	if err := st.Admit(s.progressTopic, s.inc, s.asked, s.config.Board); err != nil && !s.plant.noFence {
+	if err := st.Admit(s.progressTopic, s.opening.Incarnation, s.opening.Generation, s.config.Board); err != nil && !s.plant.noFence {
 		return err
 	}
 	s.state, s.doubt = st, 0
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
-	if !s.state.OpenedBy(s.inc, s.asked, s.config.Board) {
+	if !s.state.OpenedBy(s.opening.Incarnation, s.opening.Generation, s.config.Board) {
 		if s.conn.present { // what the one before has prepared behind the run may be something else
 			return errAnew
 		}
 		st := s.state
-		st.Take(s.inc, s.asked, s.config.Board)
+		st.Take(s.opening.Incarnation, s.opening.Generation, s.config.Board)
 		if err := s.write(ctx, st); err != nil {
 			return err
 		}
@@ -189,7 +190,7 @@ func (s *Sink) settle(ctx context.Context) error {
 		return s.release(ctx, true)
 	}
 	st := s.state
-	s.config.Logger.Warn("mqtt session was lost with results under way, they are sent again", "stream", s.stream.String(), "first", st.released+1, "last", st.Seq)
+	s.config.Logger.Warn("mqtt session was lost with results under way, they are sent again", "stream", s.opening.Stream.String(), "first", st.released+1, "last", st.Seq)
 	st.Seq, st.Chain = st.released, 0
 	return s.write(ctx, st)
 }

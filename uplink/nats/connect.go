@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/weirstream/weir/pipeline/suggest"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/credentials"
 )
@@ -61,18 +61,15 @@ func (s *Sink) connect(ctx context.Context) error {
 
 // remedy tells what to do about a server that does not let the sink in, "" when waiting is all.
 func remedy(err error) string {
-	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		return "; see credentials_file, token_file, or user and password_file: they are read again at each try"
-	case errors.As(err, &certificate):
-		return "; if it is the right server, give its CA in ca"
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return "; the server speaks no TLS: is it the right port?"
 	case strings.Contains(strings.ToLower(err.Error()), "authentication timeout"):
 		return "; the server waits too short a time for a login over this link (2 s by default): raise authorization.timeout and tls.timeout there"
 	}
-	return ""
+	return suggest.Certificate(err, "give its CA in ca")
 }
 
 // dialing makes the library's connection; what it says and waits for before it is ready ends with ctx as well, which the library knows nothing of.
@@ -117,6 +114,10 @@ func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description,
 // Numbers of JetStream's errors.
 const (
 	codeNoMessage     = 10037
+	codeNoStream      = 10059
+	codeStoreFailed   = 10077
+	codeNoMemory      = 10023
+	codeNoStorage     = 10047
 	codeTooLarge      = 10054
 	codeIncomplete    = 10176
 	codeWrongLast     = 10071
@@ -135,13 +136,13 @@ func (s *Sink) ask(ctx context.Context, conn *nats.Conn, m *nats.Msg, to any, ap
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: %w", uplink.ErrTooLarge, err)
 	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("ask %s at %s: %w: JetStream is off, or no stream takes the subject", m.Subject, s.config.URL, err)
+		return fmt.Errorf("ask %s at %s: %w: JetStream is off there (as when its disk is full), or no stream takes the subject; see the subjects of stream %s", m.Subject, s.config.URL, err, s.config.Stream)
 	case err != nil:
 		// Without an answer in time the connection may be dead: only the library's pings would find out, in four to six minutes.
 		if s.conn == conn {
 			s.drop()
 		}
-		return fmt.Errorf("ask %s at %s: %w", m.Subject, s.config.URL, err)
+		return fmt.Errorf("ask %s at %s: no answer: %w; one whose disk is full gives none", m.Subject, s.config.URL, err)
 	}
 	if err := json.Unmarshal(answer.Data, to); err != nil {
 		return fmt.Errorf("ask %s at %s: the answer is not JetStream's: %.80q: %w", m.Subject, s.config.URL, answer.Data, err)
@@ -153,9 +154,22 @@ func (s *Sink) ask(ctx context.Context, conn *nats.Conn, m *nats.Msg, to any, ap
 		case codeTooLarge, codeIncomplete: // incomplete: one in the middle was refused, and only the last is answered. Alone it is named.
 			return fmt.Errorf("%w: %w", uplink.ErrTooLarge, e)
 		}
-		return fmt.Errorf("ask %s at %s: %w", m.Subject, s.config.URL, e)
+		return fmt.Errorf("ask %s at %s: %w%s", m.Subject, s.config.URL, e, s.advice(e))
 	}
 	return nil
+}
+
+// advice tells what to do about JetStream's refusal, "" when waiting is all.
+func (s *Sink) advice(e *apiError) string {
+	switch e.ErrCode {
+	case codeNoStream:
+		return fmt.Sprintf("; the sink does not make it: make it there, for the subjects %s.>", s.config.Subject)
+	case codeStoreFailed:
+		return fmt.Sprintf("; see max_bytes and max_msgs of stream %s, and the disk of its server", s.config.Stream)
+	case codeNoMemory, codeNoStorage:
+		return "; make room in JetStream there, or raise its max_file_store"
+	}
+	return ""
 }
 
 // inspect learns how the stream is set up, and refuses one that would forget the progress.

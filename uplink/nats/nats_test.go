@@ -83,7 +83,7 @@ type rivals struct {
 func (r *rivals) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
 	if r.rand.IntN(2) == 0 {
 		c := *b
-		c.Incarnation = r.old.inc
+		c.Incarnation = r.old.opening.Incarnation
 		_, _ = r.old.Send(ctx, &c)
 	}
 	return r.Sink.Send(ctx, b)

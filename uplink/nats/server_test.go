@@ -65,6 +65,13 @@ func (n *server) makeStream(t testing.TB, name, subjects string, more map[string
 	}
 }
 
+func (n *server) changeStream(t testing.TB, name, subjects string, more map[string]any) {
+	t.Helper()
+	if err := n.ChangeStream(name, subjects, more); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (n *server) Connect(t testing.TB, board string) uplink.Endpoint {
 	c := n.config
 	c.Board = board

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/fence"
 )
 
 // Sink implements uplink.Endpoint for one stream. It belongs to one sender goroutine. The library's goroutines of the
@@ -26,13 +27,8 @@ type Sink struct {
 	atomic bool // the stream takes atomic batches
 	warned bool
 
-	stream  uplink.Stream
+	opening fence.Opening
 	subject string
-	inc     uplink.Incarnation
-	opened  bool
-	unsure  bool  // a request failed: what it did is not known
-	refused error // why the last Open failed for good, asked being its generation
-	asked   uint64
 	state   state
 
 	// publish appends messages behind a stream sequence; tests put faults before it.
@@ -68,7 +64,7 @@ func (s *Sink) Confirm(context.Context) (uint64, error) { return s.state.Seq, ni
 
 // Close closes the connection.
 func (s *Sink) Close() error {
-	s.opened = false
+	s.opening.Close()
 	s.drop()
 	return nil
 }
@@ -78,29 +74,28 @@ const openTries = 5
 
 // Open reads the last message back and appends an opening, which fences lower incarnations, unless it is this one's already.
 func (s *Sink) Open(ctx context.Context, stream uplink.Stream, inc uplink.Incarnation, generation uint64) (uplink.Progress, error) {
-	s.stream, s.inc, s.opened, s.refused, s.asked = stream, inc, false, nil, generation
+	s.opening.Begin(stream, inc, generation)
 	s.subject = s.config.Subject + "." + escape(stream.Gateway) + "." + escape(stream.Pipeline) + "." + escape(stream.Sink)
-	if err := s.connect(ctx); err != nil {
+	err := s.open(ctx, inc, generation)
+	if s.opening.End(err); err != nil {
 		return uplink.Progress{}, err
+	}
+	return s.state.Progress(), nil
+}
+
+func (s *Sink) open(ctx context.Context, inc uplink.Incarnation, generation uint64) error {
+	if err := s.connect(ctx); err != nil {
+		return err
 	}
 	if err := s.inspect(ctx); err != nil {
-		return uplink.Progress{}, err
+		return err
 	}
 	for range openTries {
-		err := s.take(ctx, inc, generation)
-		if errors.Is(err, errMoved) {
-			continue // another one appended meanwhile: look again who is higher
+		if err := s.take(ctx, inc, generation); !errors.Is(err, errMoved) { // else another one appended meanwhile: look again who is higher
+			return err
 		}
-		if err != nil {
-			if errors.Is(err, uplink.ErrFenced) {
-				s.refused = err
-			}
-			return uplink.Progress{}, err
-		}
-		s.opened, s.unsure = true, false
-		return s.state.Progress(), nil
 	}
-	return uplink.Progress{}, fmt.Errorf("open %s: %w, under every try", s.subject, errMoved)
+	return fmt.Errorf("open %s: %w, under every try", s.subject, errMoved)
 }
 
 func (s *Sink) take(ctx context.Context, inc uplink.Incarnation, generation uint64) error {
@@ -127,17 +122,12 @@ func (s *Sink) take(ctx context.Context, inc uplink.Incarnation, generation uint
 
 // Send appends what the run does not hold yet.
 func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
-	if s.refused != nil && b.Incarnation == s.inc && b.Generation == s.asked {
-		return uplink.Answer{}, s.refused
-	}
-	if !s.opened || b.Stream != s.stream {
-		return uplink.Answer{}, fmt.Errorf("%w: the stream is not open", uplink.ErrHole)
-	}
-	if s.unsure {
-		if _, err := s.Open(ctx, s.stream, s.inc, s.state.Opened); err != nil {
-			s.opened = true // the next Send tries again
-			return uplink.Answer{}, err
-		}
+	err := s.opening.Admit(b, func() error {
+		_, err := s.Open(ctx, b.Stream, s.opening.Incarnation, s.state.Opened)
+		return err
+	})
+	if err != nil {
+		return uplink.Answer{}, err
 	}
 	held, err := s.state.Continues(s.subject, b)
 	if errors.Is(err, uplink.ErrFenced) && s.plant.noFence {
@@ -177,7 +167,7 @@ func (s *Sink) append(ctx context.Context, b *uplink.Batch, held uint64) (uplink
 		case errors.Is(err, errMoved):
 			return uplink.Answer{}, s.moved(ctx)
 		case err != nil:
-			s.unsure = true
+			s.opening.Doubt()
 			return uplink.Answer{}, err
 		}
 		s.state.last, s.state.Generation, s.state.Seq, s.state.Chain = last, b.Generation, r.Last, r.Chain
@@ -188,12 +178,12 @@ func (s *Sink) append(ctx context.Context, b *uplink.Batch, held uint64) (uplink
 
 // moved says what it means that the subject does not end where it was known to: another writer, or an earlier batch of this one.
 func (s *Sink) moved(ctx context.Context) error {
-	s.unsure = true
+	s.opening.Doubt()
 	st, err := s.readBack(ctx)
 	if err != nil {
 		return err
 	}
-	if err := st.Admit(s.subject, s.inc, s.state.Opened, s.config.Board); err != nil && !s.plant.noFence {
+	if err := st.Admit(s.subject, s.opening.Incarnation, s.state.Opened, s.config.Board); err != nil && !s.plant.noFence {
 		return err
 	}
 	return fmt.Errorf("%w: %s: %w", uplink.ErrHole, s.subject, errMoved)

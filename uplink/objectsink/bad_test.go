@@ -1,12 +1,10 @@
 package objectsink
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/uplinktest"
 )
@@ -20,35 +18,16 @@ func TestBadDirectories(t *testing.T) {
 		}
 		return s
 	}
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	dir := t.TempDir()
 	file, small := filepath.Join(dir, "file"), filepath.Join(dir, "small")
-	var drain func() error
 	bad := []uplinktest.Bad{
 		{Name: "a file", Want: []string{file, "not a directory"},
 			Dial: func(t *testing.T) uplink.Endpoint {
-				must(t, os.WriteFile(file, nil, 0o644))
+				uplinktest.Must(t, os.WriteFile(file, nil, 0o644))
 				return dial(t, file)
 			},
-			Heal: func(t *testing.T) { must(t, os.Remove(file)) }},
-		{Name: "full disk", Want: []string{small, "no space left on device"},
-			Dial: func(t *testing.T) uplink.Endpoint {
-				must(t, os.Mkdir(small, 0o755))
-				d, done, err := rig.SmallDisk(small, 64<<10)
-				if errors.Is(err, rig.ErrNoMount) {
-					t.Skip("NOT TESTED: ", err)
-				}
-				must(t, err)
-				t.Cleanup(done)
-				drain = d
-				return dial(t, filepath.Join(small, "archive"))
-			},
-			Heal: func(t *testing.T) { must(t, drain()) }},
+			Heal: func(t *testing.T) { uplinktest.Must(t, os.Remove(file)) }},
+		uplinktest.OnFullDisk(small, 64<<10, func(t *testing.T) uplink.Endpoint { return dial(t, filepath.Join(small, "archive")) }, small, "no space left on device"),
 	}
 	for _, b := range bad {
 		t.Run(b.Name, b.Run)

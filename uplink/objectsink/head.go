@@ -109,7 +109,7 @@ func (s *Sink) readHead(ctx context.Context) (head, string, error) {
 	if err != nil {
 		return head{}, "", fmt.Errorf("read head: %w", err)
 	}
-	h, err := decodeHead(b, s.stream)
+	h, err := decodeHead(b, s.opening.Stream)
 	return h, version, err
 }
 
@@ -131,7 +131,7 @@ func (s *Sink) rebuild(ctx context.Context) (h head, err error) {
 	}
 	h.Generation, h.Seq, h.Claims = run.generation, run.seq, run.claims
 	if run.generation > 0 {
-		s.config.Logger.Error("head object was gone: the run is taken from the objects that are there, the fence is lost", "stream", s.stream.String(),
+		s.config.Logger.Error("head object was gone: the run is taken from the objects that are there, the fence is lost", "stream", s.opening.Stream.String(),
 			"generation", h.Generation, "seq", h.Seq)
 	}
 	return h, nil

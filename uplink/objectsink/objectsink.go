@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/bucket"
+	"github.com/weirstream/weir/uplink/fence"
 )
 
 // Config of one object sink: exactly one of Directory and S3 is given.
@@ -75,13 +76,8 @@ type Sink struct {
 	writer string // random: tells this process's heads from others'
 	void   []byte
 
-	stream  uplink.Stream
-	inc     uplink.Incarnation
+	opening fence.Opening
 	dir     string // of the stream, with its slash
-	opened  bool
-	unsure  bool  // a request failed: what it did is not known
-	refused error // why the last Open failed for good, asked being its generation
-	asked   uint64
 	head    head
 	version string // of the head, for the compare-and-swap
 
@@ -131,31 +127,31 @@ func (s *Sink) Confirm(context.Context) (uint64, error) { return s.head.Seq, nil
 
 // Close drops idle connections.
 func (s *Sink) Close() error {
-	s.opened = false
+	s.opening.Close()
 	return s.store.Close()
 }
 
 // Open fences lower incarnations, settles the claim that is under way, and returns the end of the unbroken run.
 func (s *Sink) Open(ctx context.Context, stream uplink.Stream, inc uplink.Incarnation, generation uint64) (uplink.Progress, error) {
-	s.stream, s.inc, s.dir, s.opened, s.refused, s.asked = stream, inc, streamDir(stream), false, nil, generation
+	s.opening.Begin(stream, inc, generation)
+	s.dir = streamDir(stream)
+	err := s.open(ctx, inc, generation)
+	if s.opening.End(err); err != nil {
+		return uplink.Progress{}, err
+	}
+	return s.head.Progress(), nil
+}
+
+func (s *Sink) open(ctx context.Context, inc uplink.Incarnation, generation uint64) error {
 	if err := s.store.Prepare(ctx, s.dir); err != nil {
-		return uplink.Progress{}, fmt.Errorf("open object sink: %w", err)
+		return fmt.Errorf("open object sink: %w", err)
 	}
 	for range casTries {
-		err := s.take(ctx, inc, generation)
-		if errors.Is(err, bucket.ErrChanged) {
-			continue // another one opened at the same time: look again who is higher
+		if err := s.take(ctx, inc, generation); !errors.Is(err, bucket.ErrChanged) { // else another one opened at the same time: look again who is higher
+			return err
 		}
-		if err != nil {
-			if errors.Is(err, uplink.ErrFenced) {
-				s.refused = err
-			}
-			return uplink.Progress{}, err
-		}
-		s.opened, s.unsure = true, false
-		return s.head.Progress(), nil
 	}
-	return uplink.Progress{}, fmt.Errorf("open object sink: the head of %s changes under every try", s.dir)
+	return fmt.Errorf("open object sink: the head of %s changes under every try", s.dir)
 }
 
 // casTries bounds the tries of one Open; the sender comes again.
@@ -229,7 +225,7 @@ func (s *Sink) settle(ctx context.Context, h *head) error {
 // same request found its own work.
 func (s *Sink) swap(ctx context.Context, h head, version string) error {
 	h.Writer = s.writer
-	body, err := h.encode(s.stream)
+	body, err := h.encode(s.opening.Stream)
 	if err != nil {
 		return err
 	}
@@ -258,17 +254,12 @@ func (s *Sink) swap(ctx context.Context, h head, version string) error {
 
 // Send claims the batch, puts its object and says so. What the run holds already is left out, by sequence.
 func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
-	if s.refused != nil && b.Incarnation == s.inc && b.Generation == s.asked {
-		return uplink.Answer{}, s.refused
-	}
-	if !s.opened || b.Stream != s.stream {
-		return uplink.Answer{}, fmt.Errorf("%w: the stream is not open", uplink.ErrHole)
-	}
-	if s.unsure {
-		if _, err := s.Open(ctx, s.stream, s.inc, s.head.Opened); err != nil {
-			s.opened = true // the next Send tries again
-			return uplink.Answer{}, err
-		}
+	err := s.opening.Admit(b, func() error {
+		_, err := s.Open(ctx, b.Stream, s.opening.Incarnation, s.head.Opened)
+		return err
+	})
+	if err != nil {
+		return uplink.Answer{}, err
 	}
 	held, err := s.head.Continues(s.dir, b)
 	if errors.Is(err, uplink.ErrFenced) && s.plant.noFence {
@@ -285,7 +276,7 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 		return uplink.Answer{Durable: held, Rejected: rejected}, err
 	}
 	if err := s.put(ctx, b, held, body); err != nil {
-		s.unsure = true
+		s.opening.Doubt()
 		return uplink.Answer{}, err
 	}
 	return uplink.Answer{Durable: b.Last}, nil
@@ -343,7 +334,7 @@ func (s *Sink) lost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Admit(s.dir, s.inc, s.head.Opened, s.config.Board); err != nil {
+	if err := h.Admit(s.dir, s.opening.Incarnation, s.head.Opened, s.config.Board); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: the head of %s was changed by another writer", uplink.ErrHole, s.dir)

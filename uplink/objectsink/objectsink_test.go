@@ -232,7 +232,7 @@ type rivals struct {
 func (r *rivals) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
 	if r.rand.IntN(2) == 0 {
 		c := *b
-		c.Incarnation = r.old.inc
+		c.Incarnation = r.old.opening.Incarnation
 		if len(c.Results) > 2 {
 			c.Results = c.Results[:len(c.Results)-1]
 			c.Last = c.Results[len(c.Results)-1].Last
@@ -372,7 +372,7 @@ func TestRule17_HeadIsGone(t *testing.T) {
 }
 
 func (s *Sink) rebuildOf(t *testing.T) (head, error) {
-	s.stream, s.dir = uplinktest.Stream(), streamDir(uplinktest.Stream())
+	s.opening.Stream, s.dir = uplinktest.Stream(), streamDir(uplinktest.Stream())
 	return s.rebuild(t.Context())
 }
 

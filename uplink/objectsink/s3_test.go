@@ -30,7 +30,13 @@ type gateway struct {
 
 func startGateway(t testing.TB) *gateway {
 	t.Helper()
-	far, err := rig.StartS3(t.TempDir(), "bucket-1")
+	return gatewayIn(t, t.TempDir())
+}
+
+// gatewayIn starts a server whose data lies in dir.
+func gatewayIn(t testing.TB, dir string) *gateway {
+	t.Helper()
+	far, err := rig.StartS3(dir, "bucket-1")
 	if errors.Is(err, rig.ErrNoTool) {
 		t.Skipf("NOT TESTED against an S3 server: %v", err)
 	}

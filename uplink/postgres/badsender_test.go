@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"io"
+	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -51,6 +54,33 @@ func TestBadServersAtASaneRate(t *testing.T) {
 				return at(server.Addr)
 			})},
 	}
+	small, err := os.MkdirTemp("", "weir-small-") // t.TempDir's are shut to other users
+	uplinktest.Must(t, err)
+	t.Cleanup(func() { _ = os.Remove(small) })
+	bad = append(bad, uplinktest.OnFullDisk(small, 256<<10, func(t *testing.T) uplink.Endpoint {
+		f := newFar(t)
+		uplinktest.Must(t, server.Own(small))
+		sql(t, "CREATE TABLESPACE small LOCATION '"+small+"'")
+		t.Cleanup(func() { sql(t, "DROP SCHEMA "+f.config.Schema+" CASCADE"); sql(t, "DROP TABLESPACE small") })
+		sql(t, "DROP TABLE "+f.config.Schema+".rows")
+		sql(t, "CREATE TABLE "+f.config.Schema+".rows (stream varchar(99), generation bigint, seq bigint, n bigint, text varchar(99), row varchar(99)) TABLESPACE small") // no TOAST table, whose index has a page
+		f.config.DSNFile = writeDSN(t, at(server.Addr))
+		return f.sink(t, "a")
+	}, "could not extend file", "No space left on device", "53100"))
+	bad = append(bad, uplinktest.Secured{CA: "name its CA in dsn_file: sslrootcert=FILE",
+		Server: func(*testing.T) string { return server.Addr },
+		Greet: func(client, _ net.Conn) error { // SSLRequest, and yes
+			if _, err := io.ReadFull(client, make([]byte, 8)); err != nil {
+				return err
+			}
+			_, err := client.Write([]byte{'S'})
+			return err
+		},
+		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
+			f := newFar(t)
+			f.config.DSNFile = writeDSN(t, strings.Replace(at(addr), "sslmode=disable", "sslmode=verify-full&sslrootcert="+ca, 1))
+			return f.sink(t, "a")
+		}}.Certificates()...)
 	for _, b := range bad {
 		t.Run(b.Name, b.Run)
 	}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/weirstream/weir/pipeline/suggest"
 	"github.com/weirstream/weir/uplink"
 )
 
@@ -45,14 +45,10 @@ func (s *Sink) connect(ctx context.Context) error {
 
 // remedy tells what to do about a server that cannot be reached, "" when waiting is all.
 func remedy(err error) string {
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case errors.As(err, &certificate):
-		return "; if it is the right server, name its CA in dsn_file: sslrootcert=FILE"
-	case strings.Contains(err.Error(), "server refused TLS connection"): // the driver has no type for it
+	if strings.Contains(err.Error(), "server refused TLS connection") { // the driver has no type for it
 		return "; switch TLS on there, or say in dsn_file that it has none: sslmode=disable"
 	}
-	return ""
+	return suggest.Certificate(err, "name its CA in dsn_file: sslrootcert=FILE")
 }
 
 // readDSN reads the file again each time: a password may have been renewed. No error holds what the file says.

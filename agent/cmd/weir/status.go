@@ -76,6 +76,9 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 	}
 	for _, b := range s.Sessions {
 		fmt.Fprintf(t, "broker %s\t%s\t%s\t%s\n", b.Name, b.URL, b.State, b.Error)
+		if d := b.Drops; d != nil {
+			fmt.Fprintf(t, "  dropped there\t%d\twhile this session was away %d\tbefore %d\t%s\n", d.Dropped, d.Away, d.Before, d.Error)
+		}
 	}
 	for i := range s.Pipelines {
 		printPipeline(t, &s.Pipelines[i])
@@ -119,6 +122,9 @@ func printPipeline(t io.Writer, p *api.PipelineStatus) {
 			s.UID, s.Emitted, s.Confirmed, s.Pending, s.Rejected, s.Dropped, s.Commit, s.Guarantee, s.State, cmp.Or(s.Error, s.Held))
 		if s.Pending > 0 || s.Dropped > 0 {
 			fmt.Fprintf(t, "    \t%d of %d bytes wait%s\t%d on flash\texpired %d\toverflowed %d\n", s.Bytes, s.BytesMax, full(s.Full), s.DiskBytes, s.Expired, s.Overflowed)
+		}
+		if s.Limits != "" {
+			fmt.Fprintf(t, "    \tupstream's limits: %s\n", s.Limits)
 		}
 	}
 	if d := p.Dead; d != nil {
