@@ -7,7 +7,9 @@ import "github.com/weirstream/weir/pipeline/expr"
 // warnIdle tells of steps whose settings drop what nobody expects, or change nothing.
 func (c *compiler) warnIdle() {
 	for _, b := range c.steps {
-		warn := func(at Pos, allowed, found string) { c.warnings.Add(at, "", allowed, "%s: %s", stepName(b.spec), found) }
+		warn := func(at Pos, allowed, found string) {
+			c.warnings.Add(at, "", allowed, "%s: %s", stepName(b.spec), found)
+		}
 		s := b.spec
 		switch b.kind {
 		case KindWindow:
