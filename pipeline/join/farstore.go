@@ -17,7 +17,7 @@ type farStore struct {
 	rows map[string]uint32
 	pos  pipeline.Position
 	held pipeline.Position // the highest of a row that a checkpoint gave back
-	from []byte // scratch
+	from []byte            // scratch
 	to   []byte
 }
 
