@@ -41,7 +41,6 @@ type cost struct {
 	busyCPU           float64 // seconds for all messages, windows, checkpoints and deliveries
 	threads           float64
 	files             float64 // descriptors
-	idleKiB           float64 // written to disk per second while idle
 }
 
 func TestManyPipelines(t *testing.T) {
@@ -70,7 +69,6 @@ func TestManyPipelines(t *testing.T) {
 	figure(t, "CPU per message and further pipeline", per(func(c *cost) float64 { return c.busyCPU })/messages*1e6, "us")
 	figure(t, "threads, 200 pipelines", all.threads, "")
 	figure(t, "file descriptors per further pipeline", per(func(c *cost) float64 { return c.files }), "")
-	figure(t, "written while idle, 200 pipelines", all.idleKiB, "KiB/s")
 }
 
 func figure(t *testing.T, name string, v float64, unit string) {
@@ -140,9 +138,7 @@ func measure(t *testing.T, weir string, pipelines int) (c cost) {
 	t.Logf("%d pipelines run", pipelines)
 	time.Sleep(settle)
 	c.freshKiB, c.threads = procStatus(t, agent.PID(), "VmRSS"), procStatus(t, agent.PID(), "Threads")
-	written := statusLine(t, fmt.Sprintf("/proc/%d/io", agent.PID()), "write_bytes")
 	c.idleCPU, c.wakeups = watchIdle(t, agent.PID())
-	c.idleKiB = (statusLine(t, fmt.Sprintf("/proc/%d/io", agent.PID()), "write_bytes") - written) / 1024 / idle.Seconds()
 
 	before := cpuOf(t, agent.PID())
 	for n := range messages {
