@@ -12,10 +12,10 @@ PACKAGES := ./...
 TAGS := nethttpomithttp2
 # The build for small devices, with a limit of its own: no state on flash beyond checkpoints, no central store; of the sinks http, file and objects in a directory.
 SMALL := nopebble,nos3,nonats,nopostgres,noage,nocentral
-COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline/plan github.com/weirstream/weir/snapshot github.com/weirstream/weir/snapshot/savepoint github.com/weirstream/weir/store/boltkv golang.org/x/time/... filippo.io/... github.com/fxamacker/... github.com/weirstream/weir/store/disk time internal/poll syscall errors github.com/weirstream/weir/uplink/... \
+COLD := github.com/weirstream/weir/agent/... github.com/weirstream/weir/pipeline/plan github.com/weirstream/weir/pipeline/suggest github.com/weirstream/weir/pipeline/codec/zones github.com/weirstream/weir/snapshot/... github.com/weirstream/weir/store/disk github.com/weirstream/weir/store/boltkv github.com/weirstream/weir/uplink/... \
+	golang.org/x/time/... filippo.io/... github.com/fxamacker/... syscall internal/poll \
 	github.com/goccy/... github.com/spf13/... github.com/jackc/... golang.org/x/text/... github.com/eclipse/... go.etcd.io/... net/http/... net crypto/... encoding/json math/big reflect vendor/... \
-	log/... regexp/... mime/... net/... text/... os os/... path/... io/... github.com/gorilla/... github.com/minio/... github.com/nats-io/... github.com/VictoriaMetrics/... github.com/influxdata/... github.com/axiomhq/... golang.org/x/net/... golang.org/x/crypto/... compress/... encoding/pem encoding/asn1 golang.org/x/sys/... golang.org/x/sync/... github.com/coreos/... net/netip context bufio fmt github.com/weirstream/weir/store/deadletter github.com/weirstream/weir/store/boltkv github.com/weirstream/weir/store/disk \
-	github.com/weirstream/weir/pipeline/suggest github.com/weirstream/weir/pipeline/codec/zones syscall internal/poll time
+	log/... regexp/... mime/... net/... text/... os os/... path/... io/... github.com/gorilla/... github.com/minio/... github.com/nats-io/... github.com/VictoriaMetrics/... github.com/influxdata/... github.com/axiomhq/... golang.org/x/net/... golang.org/x/crypto/... compress/... encoding/pem encoding/asn1 golang.org/x/sys/... golang.org/x/sync/... github.com/coreos/... net/netip context bufio fmt github.com/weirstream/weir/store/deadletter
 GCFLAGS := $(foreach p,$(COLD),-gcflags='$(p)=-l')
 RELEASE := -trimpath -buildvcs=false $(GCFLAGS) -ldflags '$(LDFLAGS)'
 

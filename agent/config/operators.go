@@ -71,6 +71,9 @@ var counterObject = &object[plan.CounterSpec]{what: "counter", place: func(c *pl
 			c.StepPos = e.value.pos
 		}
 	}
+	if c.RateNs == 0 {
+		r.idle(n, "give rate, the time that it is per, such as 1s", "there is no rate", "rate_as")
+	}
 }}
 
 var zscoreObject = &object[plan.ZScoreSpec]{what: "zscore", place: func(z *plan.ZScoreSpec, at plan.Pos) { z.Pos = at }, list: []*setting{
@@ -103,6 +106,9 @@ var flattenObject = &object[plan.FlattenSpec]{what: "flatten", place: func(f *pl
 }, check: func(r *reader, n *node, f *plan.FlattenSpec) {
 	if f.MinMs >= f.MaxMs {
 		r.problems.Add(n.pos, "", "earliest lies before latest", "the sane range of event time is empty")
+	}
+	if f.Time.Value == "" {
+		r.idle(n, "give time, a field of the element", "rows keep the time of the message", "unit", "earliest", "latest")
 	}
 }}
 

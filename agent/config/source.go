@@ -20,6 +20,9 @@ var sourceObject = &object[Source]{what: "a source", list: []*setting{
 	set("time", optional[plan.TimeSpec]{timeObject}, func(s *Source) **plan.TimeSpec { return &s.Time }, "Event time. Windows need it."),
 	set("idle", optional[plan.IdleSpec]{idleObject}, func(s *Source) **plan.IdleSpec { return &s.Idle },
 		"What happens to time when nothing arrives. Left out: it stands still."),
+}, check: func(r *reader, n *node, s *Source) {
+	checkDecoders(r, n, s)
+	checkSourceTime(r, n, s)
 }}
 
 var mqttObject = &object[Source]{what: "mqtt", list: []*setting{
@@ -81,9 +84,7 @@ func checkDecode(r *reader, n *node, d *plan.DecodeSpec) {
 	case d.As.Value != plan.DecodeCSV && len(d.Columns) > 0:
 		r.problems.Add(d.Columns[0].Pos, "", "columns are for csv", "a decoder as %s has columns", d.As)
 	}
-	if d.As.Value != plan.DecodeSparkplug && d.Rows == plan.RowsMetric {
-		r.problems.Add(n.pos, "", "rows: metric is for sparkplug", "a decoder as %s has rows", d.As)
-	}
+	checkDecoderSettings(r, n, d)
 	for i, c := range d.Columns {
 		for _, before := range d.Columns[:i] {
 			if before.Value == c.Value {
@@ -191,6 +192,7 @@ var timeObject = &object[plan.TimeSpec]{what: "time", place: func(t *plan.TimeSp
 	if t.MinMs >= t.MaxMs {
 		r.problems.Add(n.pos, "", "earliest lies before latest", "the sane range of event time is empty")
 	}
+	checkTimeSettings(r, n, t)
 }}
 
 // dateKind is a date or an RFC 3339 instant, as Unix ms.

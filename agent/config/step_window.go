@@ -151,6 +151,8 @@ func checkWindow(r *reader, n *node, w *windowSetting) {
 		r.problems.Add(n.pos, "", "an offset is below the "+map[bool]string{true: "slide", false: "size"}[w.Kind == plan.WindowHopping],
 			"offset is not below the window's %s", map[bool]string{true: "slide", false: "size"}[w.Kind == plan.WindowHopping])
 	}
+	w.effect(r, given)
+	w.SlidePos = given["slide"]
 }
 
 func windowSettingsUnknown(key string) bool {

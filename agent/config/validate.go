@@ -44,6 +44,7 @@ func (c *Config) Validate() plan.Problems {
 		problems = append(problems, found...)
 		c.Warnings = append(c.Warnings, warnings...)
 		p.Graph = graph
+		c.warnIdle(p)
 	}
 	c.warnUnused()
 	return problems

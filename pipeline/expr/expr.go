@@ -90,5 +90,8 @@ func (p *Program) Deterministic() bool { return p.root.deterministic() }
 // String is the expression in canonical form: programs with equal text mean the same.
 func (p *Program) String() string { return p.root.String() }
 
+// Constant tells whether the expression asks for no field: its value is the same for every row.
+func (p *Program) Constant() bool { return p.root.isConst() } // operations on constants were folded
+
 // Slot is the slot of an expression that is a field and nothing else.
 func (p *Program) Slot() (slot int, ok bool) { return p.root.slot, p.root.kind == nodeField }

@@ -16,7 +16,8 @@ type farStore struct {
 	// rows numbers those of one position, by key, as group does.
 	rows map[string]uint32
 	pos  pipeline.Position
-	from []byte // scratch
+	held pipeline.Position // the highest of a row that a checkpoint gave back
+	from []byte            // scratch
 	to   []byte
 }
 
@@ -73,6 +74,7 @@ func (s *farStore) first(key []byte) (time int64, ok bool) {
 
 // add holds a row. It fails with state.ErrMaxKeys only, and changes nothing then.
 func (s *farStore) add(key []byte, side int, r *pipeline.Row, values []pipeline.Value, matched bool, elapsed int64) (held, error) {
+	fresh := r.Pos > s.held && r.Pos >= s.pos // its number is one that no other row has had
 	if s.pos != r.Pos {
 		s.pos = r.Pos
 		if len(s.rows) > fewRows { // a map that was large stays so
@@ -83,7 +85,11 @@ func (s *farStore) add(key []byte, side int, r *pipeline.Row, values []pipeline.
 	h := held{time: r.Time, pos: r.Pos, index: s.rows[string(key)], matched: matched, came: elapsed}
 	s.sub = appendSub(s.sub[:0], side, h)
 	s.entry = pipeline.AppendSlots(appendHead(s.entry[:0], h, s.ttl > 0), values)
-	if err := s.table.PutSub(key, s.sub, s.entry); err != nil {
+	put := s.table.PutSub
+	if fresh {
+		put = s.table.InsertSub
+	}
+	if err := put(key, s.sub, s.entry); err != nil {
 		return h, err
 	}
 	s.rows[string(key)] = h.index + 1
@@ -138,6 +144,7 @@ func (s *farStore) restored(f func(key []byte, side int, h held)) (err error) {
 		if side, h, err = s.parse(sub, val, scratch); err != nil {
 			return false
 		}
+		s.held = max(s.held, h.pos)
 		f(key, side, h)
 		return true
 	})

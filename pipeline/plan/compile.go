@@ -33,6 +33,7 @@ func (c *compiler) compile() (graph *Graph, problems, warnings Problems) {
 	}
 	c.warnFuture()
 	c.warnUnread()
+	c.warnIdle()
 	g := c.finish()
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted(), c.warnings.Sorted()

@@ -223,6 +223,10 @@ func (c *compiler) split(b *built, in *edge) bool {
 	if len(conditions) == 0 {
 		return false
 	}
+	if i := repeated(conditions); i >= 0 {
+		c.problems.Add(s.Ports[i].Expr.Pos, "", "a row goes to the first output whose condition is true", "%s: no row reaches %s, an output before it has the same condition", stepName(b.spec), s.Ports[i].Name)
+		return false
+	}
 	b.programs = conditions
 	for range len(conditions) + 1 {
 		b.out = append(b.out, *in)

@@ -57,6 +57,10 @@ func (c *compiler) portOf(from Text, step int, port string, dotted bool) *target
 		return nil // what it is could not be read, and was said
 	}
 	names := c.ports(s)
+	if why := neverLate(s); port == portLate && why != "" {
+		c.problems.Add(from.At(len(s.UID.Value)+1), "", "take "+s.UID.Value, "step %s has no late rows: %s", s.UID, why)
+		return nil
+	}
 	for n, name := range names {
 		if name == port && dotted == (name != "") {
 			return &target{source: -1, step: step, port: n}

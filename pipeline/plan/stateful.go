@@ -55,6 +55,10 @@ func (c *compiler) alarm(b *built, in *edge) bool {
 	if value == nil || raise == nil || a.Clear.Value != "" && clear == nil || !ok {
 		return false
 	}
+	if clear != nil && clear.String() == raise.String() {
+		c.problems.Add(a.Clear.Pos, "", "leave clear out: the alarm ends when raise is false", "%s is cleared by what raises it", stepName(b.spec))
+		return false
+	}
 	t := &table{what: stepName(b.spec)}
 	config := ops.AlarmConfig{Key: slotsOf(keys), Value: value, Raise: raise, HoldNs: a.HoldNs, Latch: a.Latch, MaxKeys: c.maxKeys(b.spec)}
 	b.programs = []*expr.Program{value, raise}

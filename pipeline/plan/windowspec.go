@@ -15,6 +15,7 @@ type WindowSpec struct {
 	Kind                         string // "": tumbling
 	SizeMs, OffsetMs, LatenessMs int64  // SizeMs: of a session, its gap
 	SlideMs                      int64  // of hopping windows
+	SlidePos                     Pos    // of slide
 	Split                        bool   // touching: split
 	Rows, SlideRows              int64  // of count windows
 	State                        *RunSpec

@@ -283,3 +283,6 @@ func (q *Queue) PlantLost() { q.lost = true }
 
 // Front counts the members in memory.
 func (q *Queue) Front() int { return len(q.front) }
+
+// PlantBlindWalk has walks within a key not see what waits to be written.
+func (t *Table) PlantBlindWalk() { t.large.fault.blindWalk = true }

@@ -15,9 +15,10 @@ type large struct {
 
 	entries, marks, expiry []byte // key prefixes
 
-	hot     *Table   // key in the Backing -> flags and record
-	changed []uint32 // entries of hot that are to be written
-	hand    uint32   // of the eviction
+	hot     *Table              // key in the Backing -> flags and record
+	changed []uint32            // entries of hot that are to be written
+	waiting map[uint64]struct{} // hashes of their groups (group.go); nil: not a Map table
+	hand    uint32              // of the eviction
 	batch   Batch
 	missed  []byte // the key that was last found absent from the Backing; nil: none
 
@@ -48,6 +49,8 @@ type largeFault struct {
 	lateFlush bool // what waits to be written is not in the snapshot of the barrier
 	oldMark   bool // an entry that was marked once is not marked again
 
+	blindWalk bool // a walk does not see what waits
+
 	appendsHeld bool // a chunk that a checkpoint has takes elements
 }
 
@@ -74,7 +77,11 @@ const (
 func newLarge(t *Table, p *Pool) *large {
 	l := &large{t: t, pool: p, db: p.backing, gen: 1, due: math.MaxInt64, owed: math.MaxInt64}
 	n := p.number()
-	l.entries, l.marks, l.expiry = prefix(n, 'e'), prefix(n, 'm'), prefix(n, 'x')
+	space := byte('e')
+	if t.spec.Kind == Map {
+		space, l.waiting = groupSpace, map[uint64]struct{}{}
+	}
+	l.entries, l.marks, l.expiry = prefix(n, space), prefix(n, 'm'), prefix(n, 'x')
 	l.hot = New(Spec{Name: t.spec.Name, Kind: Value})
 	l.hot.untracked = true
 	l.batch = l.db.Batch()

@@ -13,11 +13,11 @@ func (l *large) walk(p []byte, f func(place, rec []byte) bool) { l.walkFrom(p, p
 // walkFrom is walk that begins at a place.
 func (l *large) walkFrom(p, from []byte, f func(place, rec []byte) bool) {
 	l.settle()
-	l.flush()
 	upper := after(l.entries)
 	if len(p) > 0 {
 		upper = successor(append(append([]byte(nil), l.entries...), p...))
 	}
+	l.flushFor(from, upper[min(len(upper), len(l.entries)):])
 	it, err := l.db.Iter(append(append([]byte(nil), l.entries...), from...), upper)
 	l.must(err)
 	var rec []byte

@@ -5,20 +5,20 @@ import (
 	"math"
 )
 
-// upsert is Table.upsert of a large table.
-func (l *large) upsert(key, sub []byte, size int, keep bool) (val []byte, created bool, err error) {
+// upsert is Table.upsert of a large table. absent: the Backing has no such record.
+func (l *large) upsert(key, sub []byte, size int, keep, absent bool) (val []byte, created bool, err error) {
 	l.t.wantSub(sub)
 	l.settle()
 	l.maintain()
 	var scratch [128]byte
 	place := l.place(scratch[:0], key, sub)
-	id := l.find(place)
+	id := l.found(place, absent)
 	if created = id == 0 || !l.there(l.cached(id)); created {
 		if l.t.spec.MaxKeys > 0 && (l.t.limit != nil || l.live >= l.t.spec.MaxKeys) {
 			if l.t.full() {
 				return nil, false, ErrMaxKeys
 			}
-			id = l.find(place) // full may have swept it away
+			id = l.found(place, absent) // full may have swept it away
 		}
 	}
 	head := l.head()
@@ -47,6 +47,14 @@ func (l *large) upsert(key, sub []byte, size int, keep bool) (val []byte, create
 	return rec[head:], created, nil
 }
 
+// found is find; absent: only a deleted one may be in hot.
+func (l *large) found(place []byte, absent bool) uint32 {
+	if absent {
+		return l.hot.find(hashOf(place, nil), place, nil)
+	}
+	return l.find(place)
+}
+
 // touch notes that a record changes: for the next checkpoint, and for the Backing.
 func (l *large) touch(id uint32, rec []byte) {
 	if genOf(rec) != l.gen && !l.unmarked && !(l.fault.oldMark && genOf(rec) != 0) {
@@ -58,6 +66,7 @@ func (l *large) touch(id uint32, rec []byte) {
 	if rec[0]&hotChanged == 0 {
 		rec[0] |= hotChanged
 		l.changed = append(l.changed, id)
+		l.wait(id)
 	}
 }
 
@@ -118,6 +127,7 @@ func (l *large) flush() {
 	}
 	l.must(l.batch.Apply())
 	l.changed, l.owed = l.changed[:0], math.MaxInt64
+	clear(l.waiting)
 	l.missed = nil
 }
 

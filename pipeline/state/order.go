@@ -24,6 +24,18 @@ func (t *Table) NewIndex() *Index {
 	return &Index{table: t.spec.Name, db: l.db, prefix: prefix(l.pool.number(), 'i'), batch: l.db.Batch()}
 }
 
+// NewCache makes an empty Value table beside a large one, that shares its memory: for what can be made again from the table. It is in no checkpoint. nil for a table
+// in memory.
+func (t *Table) NewCache(name string) *Table {
+	l := t.locked().large
+	if !LargeBuilt || l == nil {
+		return nil
+	}
+	c := l.pool.New(Spec{Name: name, Kind: Value})
+	c.large.unmarked = true
+	return c
+}
+
 func (x *Index) must(err error) {
 	if err != nil {
 		panic(&BackingError{Table: x.table, Err: err})

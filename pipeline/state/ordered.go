@@ -31,7 +31,7 @@ func (t *Table) ordered(kind Kind) *large {
 // between is walk for from <= place < to; to nil: to the end.
 func (l *large) between(from, to []byte, f func(place, rec []byte) bool) {
 	l.settle()
-	l.flush()
+	l.flushFor(from, to)
 	lower, upper := append(append([]byte(nil), l.entries...), from...), after(l.entries)
 	if to != nil {
 		upper = append(append([]byte(nil), l.entries...), to...)

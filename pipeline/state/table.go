@@ -175,6 +175,18 @@ func (t *Table) PutSub(key, sub, val []byte) error {
 	return err
 }
 
+// InsertSub is PutSub for an entry that the caller knows to be new: a large table does not look for it in the store.
+func (t *Table) InsertSub(key, sub, val []byte) error {
+	if !LargeBuilt || t.large == nil {
+		return t.PutSub(key, sub, val)
+	}
+	b, _, err := t.large.upsert(key, sub, len(val), false, true)
+	if err == nil {
+		copy(b, val)
+	}
+	return err
+}
+
 // Upsert gives a writable view of size bytes for key, marked dirty, valid until the next call on the table. A new entry is
 // zeroed and created is true; an entry of another size is resized, keeping the common prefix, and zeroed behind it.
 func (t *Table) Upsert(key []byte, size int) (val []byte, created bool, err error) {
@@ -200,7 +212,7 @@ func (t *Table) UpsertRef(key []byte, size int) (val []byte, ref Ref, created bo
 // upsert does not clear what lies behind the kept part when keep is false: the caller overwrites all of it.
 func (t *Table) upsert(key, sub []byte, size int, keep bool) (val []byte, id uint32, created bool, err error) {
 	if LargeBuilt && t.large != nil {
-		val, created, err = t.large.upsert(key, sub, size, keep)
+		val, created, err = t.large.upsert(key, sub, size, keep, false)
 		return val, 0, created, err
 	}
 	t.wantSub(sub)

@@ -9,6 +9,9 @@ func (t *Tumbling) PlantSumWrap() { t.acc.fault.sumWraps = true }
 // PlantStale makes late rows leave the partial contents above their panes as they were.
 func (h *Hopping) PlantStale() { h.fault.stale = true }
 
+// PlantStaleLinks makes late rows leave the links that are kept of their keys as they were.
+func (h *Hopping) PlantStaleLinks() { h.fault.staleLinks = true }
+
 // PlantUnmerged makes sessions that were joined stay beside the one that came of them.
 func (s *Session) PlantUnmerged() { s.fault.unmerged = true }
 

@@ -10,15 +10,19 @@ import (
 
 // farPanes is what Hopping knows of its panes when they lie in a large table: in memory are the starts of panes alone, not their keys. Of one key at a
 // time the panes of a window are read into the forest, where their contents are merged in the very grouping of a key that stays there (fold.go), so
-// that the last bit of a sum is the same. What that costs a firing is a read of each pane that the key has in the window.
+// that the last bit of a sum is the same. A firing goes on from what the one before has left (farlinks.go); one that is early or late reads each pane that the key has
+// in the window.
 type farPanes struct {
 	byKey  *state.Index // key, start of a pane
 	active *state.Index // keys that take part in the firings
 	early  *state.Queue // due, start, key of panes with rows that have not come out
 	around *state.Index // start of a window, key: what comes out early at once
 	walk   *state.Cursor
-	name   []byte // scratch
-	key    []byte // scratch: of what is walked over
+	links  *state.Table // farlinks.go; nil: none are kept
+	lazy   bool         // panes are planted as they are asked for
+	entry  []byte       // scratch: of links
+	name   []byte       // scratch
+	key    []byte       // scratch: of what is walked over
 	chunk  [][]byte
 }
 
@@ -58,17 +62,23 @@ func (h *Hopping) noteFar(start int64, key []byte) {
 
 // lend reads the panes of a key that begin in a span into the forest. giveBack comes behind what is done with them.
 func (h *Hopping) lend(key []byte, w Span) {
-	if len(h.series.list) == 0 {
-		h.series.list = make([]series, 1)
-	}
-	s := &h.series.list[lent]
-	s.key = append(s.key[:0], key...)
+	s := h.lentTo(key)
 	from := h.far.paneOf(s.key, w.Start)
 	if h.far.walk != nil {
 		h.far.walk.Walk(s.key, from, func(b []byte) bool { return h.plantLent(s, b, w.End) })
 		return
 	}
 	h.far.byKey.Walk(s.key, from, func(b []byte) bool { return h.plantLent(s, b, w.End) })
+}
+
+// lentTo gives a key the series of the key under way, which is empty.
+func (h *Hopping) lentTo(key []byte) *series {
+	if len(h.series.list) == 0 {
+		h.series.list = make([]series, 1)
+	}
+	s := &h.series.list[lent]
+	s.key = append(s.key[:0], key...)
+	return s
 }
 
 func (h *Hopping) plantLent(s *series, name []byte, end int64) bool {
@@ -121,7 +131,7 @@ func (h *Hopping) fireFar(w Span, stays bool, out *pipeline.Out) {
 	defer h.endWalk()
 	h.far.active.Walk(nil, nil, func(key []byte) bool {
 		out.SetTimer(w.End, w.Start, key)
-		if h.far.key = append(h.far.key[:0], key...); !h.fireLent(h.far.key, w, stays, out) {
+		if h.far.key = append(h.far.key[:0], key...); !h.fireLinked(h.far.key, w, stays, out) {
 			h.far.active.Delete(h.far.key)
 		}
 		return true

@@ -74,7 +74,7 @@ func (h *Hopping) foldLeft(s *series, from uint64) int32 {
 			behind = l.left[n-1].node
 		}
 		_, level := next(p, l.pivot)
-		l.left = append(l.left, link{p, h.join(s, h.forest.within(s.root, p, level), behind, true)})
+		l.left = append(l.left, link{p, h.join(s, h.within(s, p, level), behind, true)})
 	}
 	if n := len(l.left); n > 0 {
 		return l.left[n-1].node
@@ -114,7 +114,7 @@ func (h *Hopping) foldRight(s *series, to uint64) int32 {
 			before = r.right[n-1].node
 		}
 		level := uint8(bits.TrailingZeros64(q))
-		r.right = append(r.right, link{q, h.join(s, h.forest.within(s.root, q&(q-1), level), before, false)})
+		r.right = append(r.right, link{q, h.join(s, h.within(s, q&(q-1), level), before, false)})
 	}
 	if n := len(r.right); n > 0 {
 		return r.right[n-1].node

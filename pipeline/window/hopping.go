@@ -84,6 +84,7 @@ func (h *Hopping) Open(tables pipeline.Tables) (err error) {
 		return err
 	}
 	h.far = newFarPanes(h.entries)
+	h.openLinks()
 	h.partial = h.scratch()
 	return h.open(tables)
 }
@@ -144,6 +145,9 @@ func setDue(entry []byte, due int64) {
 // number is that of the pane with this start.
 func (h *Hopping) number(start int64) uint64 { return bias((start - h.assign.offset) / h.pane) }
 
+// startOf is its inverse.
+func (h *Hopping) startOf(number uint64) int64 { return int64(number^1<<63)*h.pane + h.assign.offset }
+
 // plant puts a new pane into the indexes.
 func (h *Hopping) plant(start int64, id int32) {
 	s := &h.series.list[id]
@@ -187,6 +191,8 @@ func (h *Hopping) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	h.add(h.stateCell(h.key, entry), r)
 	if !state.LargeBuilt || h.far == nil {
 		h.touch(id, h.number(start))
+	} else {
+		h.dropLinks(start, h.key[startBytes:])
 	}
 	if h.c.EarlyMs > 0 {
 		h.setEarly(entry, id, start, last, r.Time)
@@ -260,8 +266,7 @@ func (h *Hopping) emptied(i int32) cell {
 func (h *Hopping) contentsOf(s *series, i int32) cell {
 	n := h.forest.nodes[i]
 	if n.level == 0 {
-		start := int64(n.index^1<<63)*h.pane + h.assign.offset
-		h.paneKey = append(appendStart(h.paneKey[:0], start), s.key...)
+		h.paneKey = append(appendStart(h.paneKey[:0], h.startOf(n.index)), s.key...)
 		val, ok := h.entries.Get(h.paneKey)
 		if !ok {
 			panic("BUG: a pane is not in its table")

@@ -70,11 +70,12 @@ type Tumbling struct {
 
 // fault is a mistake planted by a test, to show that the tests would find it.
 type fault struct {
-	again    bool // the watermark that is repeated after a restart fires windows again
-	unmerged bool // sessions that were joined stay beside the one that came of them
-	stale    bool // a late row leaves the partial contents above its pane as they were
-	kept     bool // windows that their TTL left nothing in wait to fire
-	unsorted bool // windows fire their keys in an order that is not that of the key bytes
+	again      bool // the watermark that is repeated after a restart fires windows again
+	unmerged   bool // sessions that were joined stay beside the one that came of them
+	stale      bool // a late row leaves the partial contents above its pane as they were
+	kept       bool // windows that their TTL left nothing in wait to fire
+	unsorted   bool // windows fire their keys in an order that is not that of the key bytes
+	staleLinks bool // a late row leaves the links of its key as they were
 }
 
 // NewTumbling makes a tumbling window from a valid config.

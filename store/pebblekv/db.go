@@ -60,7 +60,7 @@ func open(o Options, files vfs.FS) (*DB, error) {
 			o.Background(err)
 		}
 	})
-	opt.DisableWAL = true
+	opt.DisableWAL, opt.Comparer = true, comparer()
 	var err error
 	if d.pebble, err = pebble.Open(o.Dir, opt); err != nil {
 		return nil, fmt.Errorf("open pebble in %s: %w", o.Dir, err)
@@ -99,7 +99,7 @@ func (d *DB) Iter(lower, upper []byte) (state.Iter, error) {
 	if err != nil {
 		return nil, d.mapped(err)
 	}
-	return &iter{d: d, it: it}, nil
+	return &iter{d: d, it: it, group: groupOf(lower, upper)}, nil
 }
 
 // Snapshot implements state.Backing.
@@ -188,11 +188,18 @@ func (s *snapshot) Close() error {
 }
 
 type iter struct {
-	d  *DB
-	it *pebble.Iterator
+	d     *DB
+	it    *pebble.Iterator
+	group []byte // the lower bound, of an iterator within one group
 }
 
-func (i *iter) First() bool            { return i.it.First() }
+func (i *iter) First() bool {
+	if i.group != nil {
+		return i.it.SeekPrefixGE(i.group)
+	}
+	return i.it.First()
+}
+
 func (i *iter) SeekGE(key []byte) bool { return i.it.SeekGE(key) }
 func (i *iter) Next() bool             { return i.it.Next() }
 func (i *iter) Key() []byte            { return i.it.Key() }

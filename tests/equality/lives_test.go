@@ -208,6 +208,9 @@ func live(t fatal, graph func() *plan.Graph, entries []pipeline.Entry, all strea
 			}}, nil
 		}
 		p, err := exec.New(o)
+		if err != nil && from != nil {
+			return fmt.Sprintf("life %d: %v", n, err)
+		}
 		if err != nil {
 			t.Fatalf("new pipeline: %v", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/weirstream/weir/pipeline/state"
 )
 
-// shortSighted is a store whose walks of one space ('e' of entries, 'i' of indexes) end too soon: after so many keys.
+// shortSighted is a store whose walks of one space ('e' of entries, 'g' of those with subkeys, 'i' of indexes) end too soon: after so many keys.
 type shortSighted struct {
 	state.Backing
 	space byte
@@ -79,8 +79,8 @@ func TestSpilledStateIsRead(t *testing.T) {
 		space byte
 		after int
 	}{
-		{"rows", "join.row", 'e', 1}, {"rows", "join.row", 'i', 0}, {"rows", "ops.sort", 'e', 1},
-		{"list", "window.list", 'e', 0}, {"source", "exec.source", 'i', 0},
+		{"rows", "join.row", 'g', 1}, {"rows", "join.row", 'i', 0}, {"rows", "ops.sort", 'e', 1},
+		{"list", "window.list", 'g', 0}, {"source", "exec.source", 'i', 0},
 	} {
 		t.Run(fmt.Sprintf("%s, %c", c.typ, c.space), func(t *testing.T) {
 			faulty := state.NewPool(shortSighted{largeStore(t), c.space, c.after}, 600)

@@ -15,9 +15,11 @@ func (d *drawing) otherWindow(uid, kind, maxKeys string) {
 	ms := func(label string, choices ...int) string {
 		return fmt.Sprintf("%dms", rapid.SampledFrom(choices).Draw(d.t, label))
 	}
-	early := ""
-	if rapid.IntRange(0, 2).Draw(d.t, "early") == 0 {
-		early = ", early: " + ms("early every", 3, 10)
+	early := func(choices ...int) string {
+		if rapid.IntRange(0, 2).Draw(d.t, "early") != 0 {
+			return ""
+		}
+		return ", early: " + ms("early every", choices...)
 	}
 	lateness := ", allowed_lateness: " + ms("lateness", 0, 5, 30)
 	hopping := func() string {
@@ -29,9 +31,9 @@ func (d *drawing) otherWindow(uid, kind, maxKeys string) {
 	window, contents := "", "aggregate: {n: count(), sum: sum(v), mean: avg(v), low: min(k), first: first(id), last: last(id)}"
 	switch kind {
 	case "hopping":
-		window = hopping() + lateness + early
+		window = hopping() + lateness + early(3, 5) // not above the least size
 	case "session":
-		window = session() + lateness + early
+		window = session() + lateness + early(3, 10)
 	case "count":
 		window = fmt.Sprintf("count: %d, slide: %d", rapid.IntRange(1, 6).Draw(d.t, "rows"), rapid.IntRange(1, 6).Draw(d.t, "slide rows"))
 	case "state":
@@ -43,7 +45,7 @@ func (d *drawing) otherWindow(uid, kind, maxKeys string) {
 		}
 		contents = fmt.Sprintf("top: {n: 2, order: v %s, ties: %v}", rapid.SampledFrom([]string{"asc", "desc"}).Draw(d.t, "direction"), rapid.Bool().Draw(d.t, "ties"))
 	case "processing":
-		window = rapid.SampledFrom([]string{"tumbling: 10ms", hopping(), session()}).Draw(d.t, "by wall time") + early + ", time: processing"
+		window = rapid.SampledFrom([]string{"tumbling: 10ms", hopping(), session()}).Draw(d.t, "by wall time") + early(3, 5) + ", time: processing"
 	}
 	if strings.HasPrefix(window, "session") || kind == "count" || kind == "state" { // the others are made of panes, which have none
 		maxKeys += d.ttl()

@@ -42,6 +42,33 @@ func number(b []byte, mark string) int64 {
 	return n
 }
 
+// text is the text behind a mark, without escapes.
+func text(b []byte, mark string) []byte {
+	at := bytes.Index(b, []byte(mark))
+	if at < 0 {
+		return nil
+	}
+	b = b[at+len(mark):]
+	return b[:max(0, bytes.IndexByte(b, '\\'))]
+}
+
+func handQ0(recording []byte, to io.Writer) (n uint64) {
+	out := bufio.NewWriterSize(to, 64<<10)
+	defer out.Flush()
+	var line []byte
+	bids(recording, func(p []byte) {
+		line = strconv.AppendInt(append(line[:0], `{"auction":`...), number(p, `\"auction\":`), 10)
+		line = strconv.AppendInt(append(line, `,"bidder":`...), number(p, `\"bidder\":`), 10)
+		line = strconv.AppendInt(append(line, `,"price":`...), number(p, `\"price\":`), 10)
+		line = append(append(line, `,"channel":"`...), text(p, `\"channel\":\"`)...)
+		line = append(append(line, `","url":"`...), text(p, `\"url\":\"`)...)
+		line = strconv.AppendInt(append(line, `","ts":`...), number(p, `\"ts\":`), 10)
+		out.Write(append(line, "}\n"...))
+		n++
+	})
+	return n
+}
+
 func handQ1(recording []byte, to io.Writer) (n uint64) {
 	out := bufio.NewWriterSize(to, 64<<10)
 	defer out.Flush()
