@@ -230,6 +230,12 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	}
 	j := a.agent.journal
 	a.agent.clock.Raise(f.Head.ElapsedNs)
+	if at := pipeline.Position(f.Head.Position); at > j.Last() { // its state holds positions: what comes is to lie behind them
+		if err := j.SkipTo(ctx, at); err != nil {
+			return err
+		}
+		way.Position = at
+	}
 	j.Retain(a.id.String(), way.Position)
 	if first := j.First(); way.Position+1 < first {
 		return fmt.Errorf("the journal let records %d to %d go meanwhile", way.Position+1, first-1)
