@@ -58,7 +58,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 		a.close()
 	}()
 	if err := a.open(ctx); err != nil {
-		return err
+		return finalIfNewer(err)
 	}
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.coordinator.Run(gctx) })
@@ -74,11 +74,14 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return err
+	return finalIfNewer(err)
 }
 
 // open recovers storage, restores the newest valid checkpoint and makes the parts. Nothing is read from the journal yet.
 func (a *attempt) open(ctx context.Context) error {
+	if _, err := a.readLastRun(); isNewer(err) { // before anything is changed
+		return err
+	}
 	dir := filepath.Join(a.agent.pipelinesDir(), a.id.String())
 	if err := a.openStorage(ctx, dir); err != nil {
 		return err

@@ -31,6 +31,9 @@ func (a *attempt) readLastRun() (r lastRun, err error) {
 		return r, nil
 	}
 	if err == nil {
+		err = checkFormat(b, lastRunFile, lastRunFormat)
+	}
+	if err == nil {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil {
@@ -42,8 +45,9 @@ func (a *attempt) readLastRun() (r lastRun, err error) {
 // noteRun says that the plan runs from here on, or with stopped not 0, that it has stopped. Repeating it is harmless.
 func (a *attempt) noteRun(stopped uint64) error {
 	now := lastRun{Plan: hex.EncodeToString(a.graph.Hash[:]), Stopped: stopped}
-	if r, err := a.readLastRun(); err == nil && r == now { // one that is not readable is replaced
-		return nil
+	r, err := a.readLastRun()
+	if err == nil && r == now || isNewer(err) { // one that is not readable is replaced
+		return err
 	}
 	b, err := json.Marshal(now)
 	if err == nil {

@@ -198,6 +198,9 @@ func (a *attempt) restorePending(ctx context.Context) error {
 	}
 	var o api.RestoreOptions
 	if err == nil {
+		err = checkFormat(b, restoreFile, restoreFormat)
+	}
+	if err == nil {
 		err = json.Unmarshal(b, &o)
 	}
 	if err == nil {

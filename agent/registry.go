@@ -44,6 +44,9 @@ func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read registry: %w", err)
 	}
+	if err := checkFormat(b, "registry "+r.file, registryFormat); err != nil {
+		return nil, err
+	}
 	if err := json.Unmarshal(b, r); err != nil {
 		return nil, fmt.Errorf("read registry %s: %w; the file names the pipelines' state directories under pipelines/: restore it from a backup, or move it away to start every pipeline with empty state", r.file, err)
 	}

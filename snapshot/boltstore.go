@@ -125,7 +125,7 @@ func (s *BoltStore) load() error {
 		return err
 	}
 	if format != 0 {
-		return fmt.Errorf("open checkpoint store %s: format %d: %w", s.o.Path, format, ErrVersion)
+		return fmt.Errorf("open checkpoint store %s: %w", s.o.Path, pipeline.Newer(ErrVersion, "checkpoint store bbolt", format, boltFormat))
 	}
 	return s.db.Update(func(tx *boltkv.Tx) error {
 		for _, b := range [][]byte{bucketMeta, bucketCheckpoint, bucketAside, bucketChunk, bucketBase} {

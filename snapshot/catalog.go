@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/boltkv"
 )
 
@@ -28,7 +29,24 @@ func openCatalog(path string, logger *slog.Logger) (*catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint catalog: %w", err)
 	}
-	return &catalog{db}, nil
+	c := &catalog{db}
+	if f := c.format(); f > catalogFormat {
+		return nil, errors.Join(fmt.Errorf("open checkpoint catalog %s: %w", path, pipeline.Newer(ErrVersion, "checkpoint catalog", f, catalogFormat)), db.Close())
+	}
+	return c, nil
+}
+
+// catalogFormat is what this build writes. Catalogs without one are of format 1.
+const catalogFormat = 1
+
+func (c *catalog) format() (f uint64) {
+	_ = c.db.View(func(tx *boltkv.Tx) error { // fails only when closed
+		if m := tx.Bucket(bucketMeta); m != nil {
+			f = beUint(m.Get(keyFormat))
+		}
+		return nil
+	})
+	return f
 }
 
 // last reads the highest checkpoint number that was noted as used, and the newest checkpoint that was live then.
@@ -71,6 +89,9 @@ func (c *catalog) write(last uint64, live []*Manifest, aside []Bad) error {
 		}
 		m, err := tx.CreateBucketIfNotExists(bucketMeta)
 		if err != nil {
+			return err
+		}
+		if err := m.Put(keyFormat, be(catalogFormat)); err != nil {
 			return err
 		}
 		return m.Put(keyLast, be(last))

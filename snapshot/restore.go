@@ -64,7 +64,7 @@ func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 	r := &Restored{}
 	for _, b := range list.Bad {
 		if b.Newer {
-			return nil, fmt.Errorf("restore checkpoint %d: %s: %w", b.ID, b.Reason, ErrVersion)
+			return nil, fmt.Errorf("restore checkpoint %d: %w", b.ID, &reasoned{b.Reason, ErrVersion})
 		}
 		r.Fallbacks = append(r.Fallbacks, Fallback{ID: b.ID, Reason: b.Reason, SetAside: true})
 	}
@@ -103,6 +103,15 @@ func (o *RestoreOptions) ownLineage(m *Manifest) bool {
 	}
 	return false
 }
+
+// reasoned is an error whose words were written down before.
+type reasoned struct {
+	text string
+	is   error
+}
+
+func (r *reasoned) Error() string { return r.text }
+func (r *reasoned) Unwrap() error { return r.is }
 
 // judge gives the reason why a checkpoint is not valid, "" when it is. The cheap checks come first.
 func (o *RestoreOptions) judge(ctx context.Context, m *Manifest) (reason string, err error) {

@@ -57,4 +57,3 @@ func appendFloats(dst []float64, b []byte) []float64 {
 	}
 	return dst
 }
-

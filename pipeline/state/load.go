@@ -23,7 +23,9 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 
 // LoadChanged is Load of an entry that no checkpoint holds in this form: it goes to the next one. It is for entries that were written under an earlier
 // version of the table's type, once they have the present form.
-func (t *Table) LoadChanged(key, sub, val []byte) error { return t.loadFrom(t.spec, key, sub, val, true) }
+func (t *Table) LoadChanged(key, sub, val []byte) error {
+	return t.loadFrom(t.spec, key, sub, val, true)
+}
 
 func (t *Table) loadFrom(written Spec, key, sub, val []byte, changed bool) error {
 	if len(sub) > 0 && t.spec.Kind == Value {
