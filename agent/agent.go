@@ -41,12 +41,15 @@ type Options struct {
 	AcceptGap map[string]bool
 	// TrustClock takes the wall clock for right without asking.
 	TrustClock bool
+	fs         disk.FS // nil: disk.OS
+	looks      bool    // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
 
 // Agent is one running daemon.
 type Agent struct {
 	config      *config.Config
 	options     Options
+	fs          disk.FS // disk.OS, but for a look that changes nothing
 	log         *slog.Logger
 	lock        *Lock
 	registry    *Registry
@@ -80,6 +83,9 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	}
 	a := &Agent{config: cfg, options: o, log: o.Logger, started: time.Now(), codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
+	if a.fs = o.fs; a.fs == nil {
+		a.fs = disk.OS
+	}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -91,7 +97,7 @@ func (a *Agent) open() (err error) {
 	if a.lock, err = LockStateDir(dir); err != nil {
 		return err
 	}
-	if a.registry, err = OpenRegistry(disk.OS, dir); err != nil {
+	if a.registry, err = OpenRegistry(a.fs, dir); err != nil {
 		return err
 	}
 	name, err := gatewayName(a.config.Gateway.Value, a.registry.Gateway, os.ReadFile)
@@ -143,7 +149,7 @@ func (a *Agent) openJournal(dir string) error {
 		c.MaxUnsynced = int(j.UnsyncedBytes)
 	}
 	clock := &lateClock{}
-	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, After: a.highestCheckpoint(), Logger: a.log})
+	jr, recovery, err := journal.Open(journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: clock.stamp, After: a.highestCheckpoint(), Logger: a.log})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -355,6 +361,9 @@ func (a *Agent) Close() error {
 }
 
 func (a *Agent) pipelinesDir() string { return filepath.Join(a.config.StateDir.Value, "pipelines") }
+
+// looks tells that nothing may be changed.
+func (a *Agent) looks() bool { return a.options.looks }
 
 func (a *Agent) gateway() string { return a.registry.Gateway }
 

@@ -190,7 +190,11 @@ func (a *attempt) whole(ranges []snapshot.OutboxRange) error {
 	for i, r := range ranges {
 		list[i] = outbox.Range{UID: r.UID, Generation: r.Generation, Confirmed: r.Confirmed, Last: r.Last, ChainConfirmed: r.Chain}
 	}
-	return a.outbox.Whole(list)
+	err := a.outbox.Whole(list)
+	if err != nil && !errors.Is(err, outbox.ErrNotWhole) && !errors.Is(err, outbox.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", snapshot.ErrUnanswered, err)
+	}
+	return err
 }
 
 func (a *attempt) startMarks(r *snapshot.Restored) ([]pipeline.SinkMark, pipeline.StateSource) {

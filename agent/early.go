@@ -27,7 +27,7 @@ func (a *Agent) highestCheckpoint() (high pipeline.Position) {
 		if _, err := os.Stat(dir); err != nil {
 			continue // a new pipeline
 		}
-		store, err := openStore(ctx, p.Pipeline, id, dir, a.codec, a.log.With("pipeline", name))
+		store, err := a.openStore(ctx, p.Pipeline, id, dir, a.log.With("pipeline", name))
 		if err != nil {
 			continue
 		}

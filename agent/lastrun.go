@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -26,7 +25,7 @@ type lastRun struct {
 
 // readLastRun gives the zero value when nothing is known.
 func (a *attempt) readLastRun() (r lastRun, err error) {
-	b, err := os.ReadFile(filepath.Join(a.dir(), lastRunFile))
+	b, err := disk.ReadFile(a.agent.fs, filepath.Join(a.dir(), lastRunFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/weirstream/weir/store/disk"
@@ -37,7 +36,7 @@ type RetiredPipeline struct {
 // would give pipelines a new identity.
 func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 	r := &Registry{fs: fsys, file: filepath.Join(stateDir, "pipelines.json"), Pipelines: map[string]string{}}
-	b, err := os.ReadFile(r.file)
+	b, err := disk.ReadFile(fsys, r.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -54,6 +53,16 @@ func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 		r.Pipelines = map[string]string{}
 	}
 	return r, nil
+}
+
+// names refuses a registry in which the identity of a pipeline is none.
+func (r *Registry) names() error {
+	for name, id := range r.Pipelines {
+		if _, err := parseUUID(id); err != nil {
+			return fmt.Errorf("read registry %s: pipeline %s: %w", r.file, name, err)
+		}
+	}
+	return nil
 }
 
 // SetGateway takes the gateway's name; Adopt writes it.

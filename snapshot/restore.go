@@ -16,7 +16,7 @@ type RestoreOptions struct {
 	Pipeline UUID
 	// Incarnations are those of the pipeline's own lineage (RULES 25); nil: any.
 	Incarnations []Incarnation
-	// Whole checks the outbox ranges of a checkpoint (RULES 10); nil: no sinks.
+	// Whole checks the outbox ranges of a checkpoint (RULES 10); nil: no sinks. ErrUnanswered ends the restore, any other error passes the checkpoint over.
 	Whole func([]OutboxRange) error
 	// JournalFirst is the journal's first record, JournalNext the position the next record will get. A checkpoint that
 	// needs records below First, or stands at or beyond Next, is not restored (RULES 12, 8). 0: not known.
@@ -128,7 +128,9 @@ func (o *RestoreOptions) judge(ctx context.Context, m *Manifest) (reason string,
 		return "", err // the device does not answer, or ctx ended: that says nothing about the checkpoint
 	}
 	if o.Whole != nil {
-		if err := o.Whole(m.Outbox); err != nil {
+		if err := o.Whole(m.Outbox); errors.Is(err, ErrUnanswered) {
+			return "", fmt.Errorf("outbox: %w", err)
+		} else if err != nil {
 			return "outbox: " + err.Error(), nil
 		}
 	}
