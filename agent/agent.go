@@ -50,6 +50,7 @@ type Agent struct {
 	config      *config.Config
 	options     Options
 	fs          disk.FS // disk.OS, but for a look that changes nothing
+	working     working
 	log         *slog.Logger
 	lock        *Lock
 	registry    *Registry

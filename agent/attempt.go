@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -121,7 +122,7 @@ func (a *attempt) open(ctx context.Context) error {
 		}
 	}
 	a.generation = generationOf(marks)
-	if a.engine, err = a.newEngine(source, start); err != nil { // attaches the streams: they must be there before the cut
+	if a.engine, err = a.load(restored.Manifest, source, start); err != nil { // attaches the streams: they must be there before the cut
 		return err
 	}
 	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
@@ -220,6 +221,20 @@ func (a *attempt) startPosition() pipeline.Position {
 		return a.agent.journal.First() - 1
 	}
 	return a.agent.journal.Durable()
+}
+
+// load makes the engine and reads the state into it.
+func (a *attempt) load(m *snapshot.Manifest, source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
+	if _, whole := source.(pipeline.WholeSource); !whole || m == nil {
+		return a.newEngine(source, start)
+	}
+	entries := m.Base.Entries
+	for _, f := range m.Frames {
+		entries += f.Entries
+	}
+	told, end := a.work("restoring checkpoint "+strconv.FormatUint(m.ID, 10), "entries", entries)
+	defer end()
+	return a.newEngine(&counted{StateSource: source, told: told}, start)
 }
 
 func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {

@@ -94,8 +94,10 @@ func (c *checker) rebuild(ctx context.Context, dir string) (r *Registry, why str
 		if _, err := parseUUID(id); err != nil {
 			continue
 		}
-		hash := c.planIn(filepath.Join(dir, "pipelines", id))
+		hash, ran := c.planIn(filepath.Join(dir, "pipelines", id))
 		switch of := names[hash]; {
+		case hash == "" && !ran: // made, and never used
+			continue
 		case hash == "":
 			return nil, fmt.Sprintf("pipelines/%s holds no plan", id)
 		case len(of) == 0:
@@ -112,17 +114,18 @@ func (c *checker) rebuild(ctx context.Context, dir string) (r *Registry, why str
 	return r, ""
 }
 
-// planIn gives the hash of the one plan in a pipeline's directory.
-func (c *checker) planIn(dir string) (hash string) {
+// planIn gives the hash of the one plan in a pipeline's directory, and whether the pipeline ever ran.
+func (c *checker) planIn(dir string) (hash string, ran bool) {
 	files, err := c.fs.List(dir)
 	if err != nil {
-		return ""
+		return "", true
 	}
+	ran = slices.Contains(files, begunFile) || slices.Contains(files, lastRunFile)
 	plans := slices.DeleteFunc(files, func(n string) bool { return !strings.HasPrefix(n, planFile) || !strings.HasSuffix(n, ".txt") })
 	if len(plans) != 1 {
-		return ""
+		return "", ran || len(plans) > 0
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(plans[0], planFile), ".txt")
+	return strings.TrimSuffix(strings.TrimPrefix(plans[0], planFile), ".txt"), true
 }
 
 // journalOf is the identity that the newest savepoint of this device names; "": a new one is made, and earlier savepoints ask for --accept-gap.

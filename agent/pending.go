@@ -174,6 +174,11 @@ func writeRestore(dir string, o api.RestoreOptions) error {
 
 // ReadSavepoint opens and verifies a savepoint file.
 func ReadSavepoint(ctx context.Context, path string) (*savepoint.File, error) {
+	return readSavepoint(ctx, path, nil)
+}
+
+// readSavepoint tells how many bytes are verified, of twice the size.
+func readSavepoint(ctx context.Context, path string, told func(n int64)) (*savepoint.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open savepoint: %w", err)
@@ -181,7 +186,7 @@ func ReadSavepoint(ctx context.Context, path string) (*savepoint.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		var s *savepoint.File
-		if s, err = savepoint.Open(ctx, f, info.Size(), nil, nil); err == nil {
+		if s, err = savepoint.Open(ctx, f, info.Size(), nil, told); err == nil {
 			return s, nil
 		}
 	}
@@ -222,7 +227,13 @@ func (a *attempt) restorePending(ctx context.Context) error {
 }
 
 func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) error {
-	f, err := ReadSavepoint(ctx, o.File)
+	size := uint64(0)
+	if info, err := os.Stat(o.File); err == nil {
+		size = 2 * uint64(info.Size())
+	}
+	verified, end := a.work("verifying the savepoint", "bytes", size)
+	f, err := readSavepoint(ctx, o.File, func(n int64) { verified(uint64(n)) })
+	end()
 	if err != nil {
 		return err
 	}
@@ -249,7 +260,10 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	for _, s := range a.graph.Sinks {
 		uids = append(uids, s.UID)
 	}
+	restored, end := a.work("restoring the savepoint", "entries", f.Summary.Entries)
+	defer end()
 	m, err := savepoints.Restore(ctx, f, savepoints.Into{
+		Told:  restored,
 		Store: a.store, Outbox: a.outbox, Pipeline: a.id, Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		PlanHash: a.graph.Hash, Behaviours: behaviours(a.graph), Sinks: append(uids, exec.DeadSink),
 		Position: way.Position, Generation: way.Generation, Restarted: way.Restarted, Take: verdict.Take, WallMs: stamp.Wall, Trusted: stamp.Trusted,

@@ -164,3 +164,22 @@ func (s *site) version() string {
 	s.must(err)
 	return st.Version
 }
+
+// TestImagesStaySmall: they are kept for ever.
+func TestImagesStaySmall(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(imagesDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := int64(0)
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+	}
+	if total > 1e6 {
+		t.Errorf("the images have %d bytes, want 1 MB at most", total)
+	}
+}
