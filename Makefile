@@ -128,6 +128,14 @@ week: ## a week without an upstream at RATE (default 100) results/s in virtual t
 	WEIR_WEEK=$(or $(RATE),100) $(GO) test -count 1 -v -timeout 120m -run 'TestAWeekOffline$$' ./tests/forward
 	WEIR_FULL=1024 $(GO) test -count 1 -v -timeout 20m -run TestRestartWithAFullOutbox ./store/outbox
 
+.PHONY: compat-image
+compat-image: ## write images of state with the build of COMMIT (default HEAD), for tests/compat; they are kept for ever
+	@set -e; commit=$$(git rev-parse $(or $(COMMIT),HEAD)); short=$$(git rev-parse --short=7 $$commit); dir=$$(mktemp -d); \
+	trap 'git worktree remove --force '"$$dir"'/tree; rm -rf '"$$dir" EXIT; \
+	git worktree add -q --detach $$dir/tree $$commit; \
+	(cd $$dir/tree && $(GO) build -ldflags "-X github.com/weirstream/weir/agent.version=$$short" -o $$dir/weir ./agent/cmd/weir); \
+	$(GO) test ./tests/compat -count 1 -run TestWriteImages -write $$short -writer $$dir/weir -commit $$commit; ls -l tests/compat/images
+
 .PHONY: fuzz
 fuzz: ## every fuzz test for FUZZTIME (default 30s) each
 	@tests/fuzz.sh $(or $(FUZZTIME),30s)

@@ -44,13 +44,17 @@ type Options struct {
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
 
-	claims claims // of tests
+	claims claims  // of tests
+	fs     disk.FS // nil: disk.OS
+	looks  bool    // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
 
 // Agent is one running daemon.
 type Agent struct {
 	config     *config.Config
 	options    Options
+	fs         disk.FS // disk.OS, but for a look that changes nothing
+	working    working
 	log        *slog.Logger
 	lock       *Lock
 	registry   *Registry
@@ -90,6 +94,9 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	}
 	a := &Agent{config: cfg, file: cfg.File, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), fence: newFence(), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
+	if a.fs = o.fs; a.fs == nil {
+		a.fs = disk.OS
+	}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -107,7 +114,7 @@ func (a *Agent) open() (err error) {
 	if a.applier, err = a.openApplier(); err != nil { // which config runs
 		return err
 	}
-	if a.registry, err = OpenRegistry(disk.OS, dir); err != nil {
+	if a.registry, err = OpenRegistry(a.fs, dir); err != nil {
 		return err
 	}
 	used := a.registry.Gateway != ""
@@ -116,7 +123,7 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.registry.SetGateway(name)
-	if a.claims = a.options.claims; a.claims == nil {
+	if a.claims = a.options.claims; a.claims == nil && !a.looks() {
 		if a.claims, err = openClaims(a.config, name); err != nil {
 			return err
 		}
@@ -140,8 +147,10 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.roster.Store(r)
-	if err := a.openCentral(r.ways); err != nil {
-		return err
+	if !a.looks() {
+		if err := a.openCentral(r.ways); err != nil {
+			return err
+		}
 	}
 	a.rebirths = newRebirths(a.journal.Last(), a.publish, a.log)
 	a.journal.SetCarry(a.carry)
@@ -167,7 +176,7 @@ func (a *Agent) openJournal(dir string, after pipeline.Position) error {
 		c.MaxUnsynced = int(j.UnsyncedBytes)
 	}
 	clock := &lateClock{}
-	jr, recovery, err := journal.Open(journal.Options{FS: disk.OS, Dir: dir, Config: c, Stamp: clock.stamp, After: after, Logger: a.log})
+	jr, recovery, err := journal.Open(journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: clock.stamp, After: after, Logger: a.log})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -397,6 +406,9 @@ func (a *Agent) Close() error {
 }
 
 func (a *Agent) pipelinesDir() string { return filepath.Join(a.config.StateDir.Value, "pipelines") }
+
+// looks tells that nothing may be changed.
+func (a *Agent) looks() bool { return a.options.looks }
 
 func (a *Agent) gateway() string { return a.registry.Gateway }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 		a.close()
 	}()
 	if err := a.open(ctx); err != nil {
-		return err
+		return finalIfNewer(err)
 	}
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.coordinator.Run(gctx) })
@@ -84,11 +85,14 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return err
+	return finalIfNewer(err)
 }
 
 // open recovers storage, restores the newest valid checkpoint and makes the parts. Nothing is read from the journal yet.
 func (a *attempt) open(ctx context.Context) error {
+	if _, err := a.readLastRun(); isNewer(err) { // before anything is changed
+		return err
+	}
 	dir := filepath.Join(a.agent.pipelinesDir(), a.id.String())
 	if err := a.openStorage(ctx, dir); err != nil {
 		return err
@@ -143,7 +147,7 @@ func (a *attempt) open(ctx context.Context) error {
 		}
 	}
 	a.generation = generationOf(marks)
-	if a.engine, err = a.newEngine(source, start); err != nil { // attaches the streams: they must be there before the cut
+	if a.engine, err = a.load(restored.Manifest, source, start); err != nil { // attaches the streams: they must be there before the cut
 		return err
 	}
 	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
@@ -218,7 +222,11 @@ func (a *attempt) whole(ranges []snapshot.OutboxRange) error {
 	for i, r := range ranges {
 		list[i] = outbox.Range{UID: r.UID, Generation: r.Generation, Confirmed: r.Confirmed, Last: r.Last, ChainConfirmed: r.Chain}
 	}
-	return a.outbox.Whole(list)
+	err := a.outbox.Whole(list)
+	if err != nil && !errors.Is(err, outbox.ErrNotWhole) && !errors.Is(err, outbox.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", snapshot.ErrUnanswered, err)
+	}
+	return err
 }
 
 func (a *attempt) startMarks(r *snapshot.Restored) ([]pipeline.SinkMark, pipeline.StateSource) {
@@ -244,6 +252,20 @@ func (a *attempt) startPosition() pipeline.Position {
 		return a.agent.journal.First() - 1
 	}
 	return a.agent.journal.Durable()
+}
+
+// load makes the engine and reads the state into it.
+func (a *attempt) load(m *snapshot.Manifest, source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
+	if _, whole := source.(pipeline.WholeSource); !whole || m == nil {
+		return a.newEngine(source, start)
+	}
+	entries := m.Base.Entries
+	for _, f := range m.Frames {
+		entries += f.Entries
+	}
+	told, end := a.work("restoring checkpoint "+strconv.FormatUint(m.ID, 10), "entries", entries)
+	defer end()
+	return a.newEngine(&counted{StateSource: source, told: told}, start)
 }
 
 func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {

@@ -44,7 +44,7 @@ func TestFailedCheckpointsAreCountedToldAndTriedAgain(t *testing.T) {
 	if err := disk.OS.MkdirAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	store, err := openStore(t.Context(), a.all()[0].spec.Pipeline, id, dir, a.codec, a.log)
+	store, err := a.openStore(t.Context(), a.all()[0].spec.Pipeline, id, dir, a.log)
 	if err != nil {
 		t.Fatal(err)
 	}

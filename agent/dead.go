@@ -11,7 +11,6 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/store/deadletter"
-	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink"
 )
 
@@ -45,7 +44,7 @@ func (a *attempt) deadOf() deadOf { return deadOf{id: a.id.String(), store: a.de
 // openDead recovers the dead letters of a pipeline.
 func (a *Agent) openDead(dir string, spec *config.Pipeline, logger *slog.Logger) (*deadletter.Store, error) {
 	d, recovered, err := deadletter.Open(deadletter.Options{
-		FS: disk.OS, Dir: dir, Config: deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger,
+		FS: a.fs, Dir: dir, Config: deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)

@@ -206,7 +206,7 @@ func TestCheckReadsSavepoints(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r, err := Check(t.Context(), b.parse())
+		r, err := Check(t.Context(), b.parse(), false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/weirstream/weir/snapshot"
 )
 
-// highestCheckpoint is the highest position that a checkpoint on this device names. The journal never gives out a position up to it again:
+// highestCheckpoint is the highest position that a checkpoint on this device names, or the order to take over another device's state. The journal never gives out a position up to it again:
 // its newest frame cannot prove itself when it rots, and a position with two meanings would hide the loss from every
 // pipeline that stood behind it. The stores are opened for it before the journal and handed to the first attempts, so
 // that it costs no second recovery. A store that cannot be opened says nothing here; its pipeline reports it.
@@ -27,7 +27,10 @@ func (a *Agent) highestCheckpoint(runs []run) (high pipeline.Position) {
 		if _, err := os.Stat(dir); err != nil {
 			continue // a new pipeline
 		}
-		store, err := openStore(ctx, p.Pipeline, id, dir, a.codec, a.log.With("pipeline", name))
+		if o, err := a.ordered(dir); err == nil && o.Takeover {
+			high = max(high, pipeline.Position(o.Behind))
+		}
+		store, err := a.openStore(ctx, p.Pipeline, id, dir, a.log.With("pipeline", name))
 		if err != nil {
 			continue
 		}

@@ -22,8 +22,14 @@ const claimWait = 10 * time.Second
 func (a *Agent) settleIdentity(used bool) (err error) {
 	dir := a.config.StateDir.Value
 	board := identity.ReadBoard(a.config.Board, os.ReadFile)
-	if a.identity, err = identity.Load(disk.OS, dir); err != nil {
+	if a.identity, err = identity.Load(a.fs, dir); err != nil {
 		return err
+	}
+	if a.looks() {
+		if a.identity == nil {
+			a.identity = identity.First(board, used)
+		}
+		return nil // who may run here is none of its business
 	}
 	action, err := identity.Decide(identity.Facts{Record: a.identity, Used: used, Board: board, NewBoard: a.options.NewBoard, Central: a.claims != nil})
 	if err != nil {
@@ -32,21 +38,21 @@ func (a *Agent) settleIdentity(used bool) (err error) {
 	switch action {
 	case identity.Begin:
 		a.identity = identity.First(board, used)
-		err = a.identity.Save(disk.OS, dir)
+		err = a.identity.Save(a.fs, dir)
 	case identity.NewMajor:
 		err = a.newMajor(dir, board)
 	case identity.Trust:
 		a.log.Warn("nothing tells whether this is the board that state_dir belongs to", "board", a.identity.Token)
 	case identity.Keep:
 		if a.identity.Saw(board) {
-			err = a.identity.Save(disk.OS, dir)
+			err = a.identity.Save(a.fs, dir)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	plantedMeekness(a.identity)
-	fence, err := identity.LoadFenced(disk.OS, dir, a.identity)
+	fence, err := identity.LoadFenced(a.fs, dir, a.identity)
 	if err != nil {
 		return err
 	}
@@ -56,7 +62,7 @@ func (a *Agent) settleIdentity(used bool) (err error) {
 		a.log.Error("this device is fenced: no broker is connected and no pipeline runs; its data stays", "why", fence.Why())
 		return nil
 	}
-	return identity.Lift(disk.OS, dir)
+	return identity.Lift(a.fs, dir)
 }
 
 // newMajor makes state_dir that of this board.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -26,9 +25,12 @@ type lastRun struct {
 
 // readLastRun gives the zero value when nothing is known.
 func (a *attempt) readLastRun() (r lastRun, err error) {
-	b, err := os.ReadFile(filepath.Join(a.dir(), lastRunFile))
+	b, err := disk.ReadFile(a.agent.fs, filepath.Join(a.dir(), lastRunFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
+	}
+	if err == nil {
+		err = checkFormat(b, lastRunFile, lastRunFormat)
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &r)
@@ -42,8 +44,9 @@ func (a *attempt) readLastRun() (r lastRun, err error) {
 // noteRun says that the plan runs from here on, or with stopped not 0, that it has stopped. Repeating it is harmless.
 func (a *attempt) noteRun(stopped uint64) error {
 	now := lastRun{Plan: hex.EncodeToString(a.graph.Hash[:]), Stopped: stopped}
-	if r, err := a.readLastRun(); err == nil && r == now { // one that is not readable is replaced
-		return nil
+	r, err := a.readLastRun()
+	if err == nil && r == now || isNewer(err) { // one that is not readable is replaced
+		return err
 	}
 	return writeLastRun(a.dir(), now)
 }

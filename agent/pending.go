@@ -175,8 +175,25 @@ func writeRestore(dir string, o api.RestoreOptions) error {
 	return nil
 }
 
+// ordered reads the order in a pipeline's directory; the zero value: there is none.
+func (a *Agent) ordered(dir string) (o api.RestoreOptions, err error) {
+	b, err := disk.ReadFile(a.fs, filepath.Join(dir, restoreFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return o, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &o)
+	}
+	return o, err
+}
+
 // ReadSavepoint opens and verifies a savepoint file.
 func ReadSavepoint(ctx context.Context, path string) (*savepoint.File, error) {
+	return readSavepoint(ctx, path, nil)
+}
+
+// readSavepoint tells how many bytes are verified, of twice the size.
+func readSavepoint(ctx context.Context, path string, told func(n int64)) (*savepoint.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open savepoint: %w", err)
@@ -184,7 +201,7 @@ func ReadSavepoint(ctx context.Context, path string) (*savepoint.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		var s *savepoint.File
-		if s, err = savepoint.Open(ctx, f, info.Size(), nil, nil); err == nil {
+		if s, err = savepoint.Open(ctx, f, info.Size(), nil, told); err == nil {
 			return s, nil
 		}
 	}
@@ -200,6 +217,9 @@ func (a *attempt) restorePending(ctx context.Context) error {
 		return nil
 	}
 	var o api.RestoreOptions
+	if err == nil {
+		err = checkFormat(b, restoreFile, restoreFormat)
+	}
 	if err == nil {
 		err = json.Unmarshal(b, &o)
 	}
@@ -222,7 +242,13 @@ func (a *attempt) restorePending(ctx context.Context) error {
 }
 
 func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) error {
-	f, err := ReadSavepoint(ctx, o.File)
+	size := uint64(0)
+	if info, err := os.Stat(o.File); err == nil {
+		size = 2 * uint64(info.Size())
+	}
+	verified, end := a.work("verifying the savepoint", "bytes", size)
+	f, err := readSavepoint(ctx, o.File, func(n int64) { verified(uint64(n)) })
+	end()
 	if err != nil {
 		return err
 	}
@@ -233,6 +259,12 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	}
 	j := a.agent.journal
 	a.agent.clock.Raise(f.Head.ElapsedNs)
+	if at := pipeline.Position(f.Head.Position); at > j.Last() { // its state holds positions: what comes is to lie behind them
+		if err := j.SkipTo(ctx, at); err != nil {
+			return err
+		}
+		way.Position = at
+	}
 	j.Retain(a.id.String(), way.Position)
 	if first := j.First(); way.Position+1 < first {
 		return fmt.Errorf("the journal let records %d to %d go meanwhile", way.Position+1, first-1)
@@ -256,7 +288,10 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 			return err
 		}
 	}
+	restored, end := a.work("restoring the savepoint", "entries", f.Summary.Entries)
+	defer end()
 	m, err := savepoints.Restore(ctx, f, savepoints.Into{
+		Told:  restored,
 		Store: a.store, Outbox: a.outbox, Pipeline: a.id, Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
 		PlanHash: a.graph.Hash, Behaviours: behaviours(a.graph), Sinks: append(uids, exec.DeadSink),
 		Position: way.Position, Generation: way.Generation, Restarted: way.Restarted, Take: verdict.Take, WallMs: stamp.Wall, Trusted: stamp.Trusted,
@@ -290,6 +325,9 @@ func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Ve
 		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,
 		Ends: ends, Least: a.agent.identity.LeastGeneration, Whole: o.Takeover, AcceptGap: o.AcceptGap,
 	})
+	if o.Takeover {
+		way.Position = max(way.Position, pipeline.Position(o.Behind))
+	}
 	if err == nil && !way.Restarted && a.fresh(&f.Head, o) {
 		way.Restarted, way.Generation, way.Why = true, max(way.Generation+1, a.agent.identity.LeastGeneration), "it is of another pipeline, whose results went elsewhere"
 	}

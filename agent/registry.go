@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -39,12 +38,15 @@ type RetiredPipeline struct {
 // would give pipelines a new identity.
 func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 	r := &Registry{fs: fsys, file: filepath.Join(stateDir, "pipelines.json"), Pipelines: map[string]string{}}
-	b, err := os.ReadFile(r.file)
+	b, err := disk.ReadFile(fsys, r.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read registry: %w", err)
+	}
+	if err := checkFormat(b, "registry "+r.file, registryFormat); err != nil {
+		return nil, err
 	}
 	if err := json.Unmarshal(b, r); err != nil {
 		return nil, fmt.Errorf("read registry %s: %w; the file names the pipelines' state directories under pipelines/: restore it from a backup, or move it away to start every pipeline with empty state", r.file, err)
@@ -60,6 +62,16 @@ func (r *Registry) UUID(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Pipelines[name]
+}
+
+// names refuses a registry in which the identity of a pipeline is none.
+func (r *Registry) names() error {
+	for name, id := range r.Pipelines {
+		if _, err := parseUUID(id); err != nil {
+			return fmt.Errorf("read registry %s: pipeline %s: %w", r.file, name, err)
+		}
+	}
+	return nil
 }
 
 // SetGateway takes the gateway's name; Adopt writes it.

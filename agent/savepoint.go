@@ -100,13 +100,15 @@ func (a *attempt) takeSavepoint(ctx context.Context, o api.SavepointOptions, dra
 		return info, err
 	}
 	started := time.Now()
+	told, end := a.work("writing the savepoint", "bytes", 0)
+	defer end()
 	head, sum, err := savepoints.Take(ctx, disk.OS, path, savepoints.Running{
 		Hold: a.coordinator.Hold, Store: a.store, Outbox: a.outbox, Graph: a.graph, Codec: a.agent.codec,
 		About: savepoint.Head{
 			Writer: Version(), Gateway: a.agent.gateway(), Pipeline: a.spec.Name.Value, Journal: a.agent.registry.Journal, Drained: drained,
 			ElapsedNs: a.agent.clock.Elapsed(),
 		},
-	}, nil)
+	}, func(n int64) { told(uint64(n)) })
 	if err != nil {
 		return info, err
 	}

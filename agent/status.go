@@ -65,6 +65,7 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 	if s.err != nil {
 		p.Error = s.err.Error()
 	}
+	p.Progress = a.working.progressOf(s.name)
 	at := s.current
 	s.mu.Unlock()
 	if id, err := parseUUID(p.UUID); err == nil {

@@ -9,24 +9,22 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/snapshot"
-	"github.com/weirstream/weir/store/disk"
-	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/store/outbox"
 )
 
 // openStorage opens checkpoints, outbox and dead letters of the pipeline through recovery.
 func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
-	if err := disk.OS.MkdirAll(dir); err != nil {
+	if err := a.agent.fs.MkdirAll(dir); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
 	if a.store = a.agent.takeEarly(a.spec.Name.Value); a.store == nil {
-		if a.store, err = openStore(ctx, a.spec, a.id, dir, a.agent.codec, a.log); err != nil {
+		if a.store, err = a.agent.openStore(ctx, a.spec, a.id, dir, a.log); err != nil {
 			return err
 		}
 	}
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-		FS: disk.OS, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log,
+		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log,
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.agent.diverged.add(a.spec.Name.Value, sink, seq)
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
@@ -43,15 +41,15 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 }
 
 // openStore opens a pipeline's checkpoints through recovery.
-func openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir string, codec *log.Codec, logger *slog.Logger) (snapshot.Store, error) {
+func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir string, logger *slog.Logger) (snapshot.Store, error) {
 	if d := spec.Checkpoint.Dir; d != "" {
 		dir = filepath.Join(d, id.String())
-		if err := disk.OS.MkdirAll(dir); err != nil {
+		if err := a.fs.MkdirAll(dir); err != nil {
 			return nil, fmt.Errorf("make %s: %w", dir, err)
 		}
 	}
 	if spec.Checkpoint.Store == "bbolt" {
-		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, "checkpoints.db"), Pipeline: id, Codec: codec, Logger: logger})
+		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, "checkpoints.db"), Pipeline: id, Codec: a.codec, Logger: logger, ReadOnly: a.looks()})
 		if err != nil {
 			return nil, fmt.Errorf("open checkpoint store: %w", err)
 		}
@@ -62,7 +60,8 @@ func openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir
 		open = snapshot.OpenPebble
 	}
 	s, err := open(ctx, snapshot.LogOptions{
-		FS: disk.OS, Dir: filepath.Join(dir, "checkpoints"), Pipeline: id, Catalog: filepath.Join(dir, "catalog.db"), Codec: codec, Logger: logger,
+		FS: a.fs, Dir: filepath.Join(dir, "checkpoints"), Pipeline: id, Catalog: filepath.Join(dir, "catalog.db"), Codec: a.codec, Logger: logger,
+		ReadOnlyCatalog: a.looks(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)

@@ -301,13 +301,21 @@ func (t *takeover) order(r *Registry, p *config.Pipeline) error {
 	if err := loss.save(dir); err != nil {
 		return err
 	}
-	err = writeRestore(dir, api.RestoreOptions{File: t.files[name], Claim: true, Takeover: true, AcceptGap: true, AllowDroppedState: t.o.AllowDroppedState})
+	err = writeRestore(dir, api.RestoreOptions{File: t.files[name], Claim: true, Takeover: true, Behind: t.behind(), AcceptGap: true, AllowDroppedState: t.o.AllowDroppedState})
 	if err != nil {
 		return err
 	}
 	r.Pipelines[name] = id.String()
 	t.told.Pipelines = append(t.told.Pipelines, TakenOverPipeline{Name: name, UUID: id.String(), Loss: &loss})
 	return nil
+}
+
+// behind is the highest position that anything left stands at.
+func (t *takeover) behind() (high uint64) {
+	for _, f := range t.left {
+		high = max(high, f.Head.Position)
+	}
+	return high
 }
 
 func (t *takeover) close() {

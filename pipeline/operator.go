@@ -29,6 +29,13 @@ type Aging interface {
 	Aged(out *Out)
 }
 
+// Evolving is an Operator that reads tables which an earlier build wrote under a lower version of their type.
+type Evolving interface {
+	// Older gives what puts an entry of a table, as that version wrote it, into the operator's tables, with LoadChanged: it is then written anew with the next
+	// checkpoint, which takes nothing over from one of another version. nil: the version is not read. It is called behind Open and before Restored.
+	Older(table string, version uint16) (load func(key, sub, val []byte) error)
+}
+
 // Tables hands an operator its state. The pair (uid of the step, name) is the identity of a table across versions.
 type Tables interface {
 	Table(spec state.Spec) (*state.Table, error)

@@ -8,6 +8,8 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+
+	"github.com/weirstream/weir/pipeline"
 )
 
 const (
@@ -146,11 +148,13 @@ func openBase(r io.ReaderAt, size int64, p *packer) (*baseFile, error) {
 	if crc32.Checksum(h[:baseHeader-4], castagnoli) != binary.LittleEndian.Uint32(h[baseHeader-4:]) {
 		return nil, fmt.Errorf("open base: header: %w", ErrChecksum)
 	}
-	if v := binary.LittleEndian.Uint16(h[4:]); v != baseVersion {
-		return nil, fmt.Errorf("open base version %d: %w", v, ErrVersion)
+	if v := binary.LittleEndian.Uint16(h[4:]); v > baseVersion {
+		return nil, pipeline.Newer(ErrVersion, "base of a checkpoint", uint64(v), baseVersion)
+	} else if v < baseVersion {
+		return nil, fmt.Errorf("open base version %d: %w", v, ErrCorrupt)
 	}
 	if f := binary.LittleEndian.Uint16(h[6:]); f != 0 {
-		return nil, fmt.Errorf("open base flags %#x: %w", f, ErrFlags)
+		return nil, pipeline.NewerFlags(ErrFlags, "base of a checkpoint", uint64(f))
 	}
 	b := &baseFile{r: r, p: p, checkpoint: binary.LittleEndian.Uint64(h[24:]), serial: binary.LittleEndian.Uint64(h[32:])}
 	b.footer = binary.LittleEndian.Uint64(t)

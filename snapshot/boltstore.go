@@ -41,6 +41,7 @@ type BoltOptions struct {
 	Path     string // of the one file; its directory exists
 	Pipeline UUID
 	Bolt     boltkv.Options
+	ReadOnly bool       // for a look that changes nothing; a damaged file is an error then, and so is none
 	Codec    *log.Codec // packs what is kept; nil: one of the store's own
 	Logger   *slog.Logger
 }
@@ -83,8 +84,9 @@ func OpenBolt(o BoltOptions) (*BoltStore, error) {
 	}
 	s := &BoltStore{o: o, pack: newPacker(o.Codec)}
 	var err error
+	o.Bolt.ReadOnly = o.ReadOnly
 	s.db, err = boltkv.Open(o.Path, o.Bolt)
-	if errors.Is(err, boltkv.ErrCorrupt) {
+	if errors.Is(err, boltkv.ErrCorrupt) && !o.ReadOnly {
 		to, aerr := boltkv.SetAside(o.Path)
 		if aerr != nil {
 			return nil, errors.Join(err, aerr)
@@ -125,7 +127,10 @@ func (s *BoltStore) load() error {
 		return err
 	}
 	if format != 0 {
-		return fmt.Errorf("open checkpoint store %s: format %d: %w", s.o.Path, format, ErrVersion)
+		return fmt.Errorf("open checkpoint store %s: %w", s.o.Path, pipeline.Newer(ErrVersion, "checkpoint store bbolt", format, boltFormat))
+	}
+	if s.o.ReadOnly {
+		return fmt.Errorf("open checkpoint store %s: it was never used: %w", s.o.Path, ErrMissing)
 	}
 	return s.db.Update(func(tx *boltkv.Tx) error {
 		for _, b := range [][]byte{bucketMeta, bucketCheckpoint, bucketAside, bucketChunk, bucketBase} {

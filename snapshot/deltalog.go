@@ -24,6 +24,8 @@ type LogOptions struct {
 	Log *log.Config
 	// Catalog is the path of the bbolt catalog; "": none. It lies on the real file system whatever FS is.
 	Catalog string
+	// ReadOnlyCatalog leaves the catalog as it is: for a look that changes nothing.
+	ReadOnlyCatalog bool
 	// Codec packs deltas and bases; nil: one of the store's own.
 	Codec  *log.Codec
 	Logger *slog.Logger
@@ -81,11 +83,9 @@ func newLogStore(ctx context.Context, o LogOptions, l recordLog, chunk int) (*Lo
 	if o.Catalog == "" {
 		return s, nil
 	}
-	var err error
-	if s.catalog, err = openCatalog(o.Catalog, o.Logger); err != nil {
+	if err := s.openCatalog(&o); err != nil {
 		return nil, err
 	}
-	s.compareCatalog()
 	return s, nil
 }
 

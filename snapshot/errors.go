@@ -15,6 +15,8 @@ var (
 	ErrChecksum = errors.New("checksum mismatch")
 	// ErrCorrupt: the checksum holds, yet the content breaks the format; or bytes are missing.
 	ErrCorrupt = errors.New("corrupt")
+	// ErrUnanswered: what was asked did not answer, or a newer agent wrote it. That says nothing about the checkpoint.
+	ErrUnanswered = errors.New("not known")
 	// ErrMissing: a frame or base that a manifest names is not there.
 	ErrMissing = errors.New("missing")
 )

@@ -58,7 +58,8 @@ type LogStore struct {
 	fresh   BaseRef
 	writing uint64 // first position of the checkpoint under way; 0: none
 	failed  error
-	noted   bool // the catalog knows of some checkpoint
+	noted   bool  // the catalog knows of some checkpoint
+	newer   error // a record of a newer build: what it says may change what all others mean
 	damage  []string
 	stats   StoreStats
 	bugs    storeFaults
@@ -114,7 +115,7 @@ func (s *LogStore) recover(ctx context.Context) error {
 			delete(s.bad, id)
 		}
 	}
-	return nil
+	return s.newer
 }
 
 // replay takes one record. The log has checked its frames, so that a record which does not decode is a mistake or a newer format; it
@@ -126,11 +127,10 @@ func (s *LogStore) replay(pos uint64, rec []byte) {
 	content, err := decodeRecord(rec, rec[0])
 	c := cursor{b: content}
 	switch {
+	case errors.Is(err, ErrVersion):
+		s.newer = fmt.Errorf("record %d: %w", pos, err)
 	case err != nil:
 		s.damage = append(s.damage, fmt.Sprintf("record %d: %v", pos, err))
-		if rec[0] == kindManifest && errors.Is(err, ErrVersion) {
-			s.bad[s.last] = Bad{ID: s.last, Reason: err.Error(), Newer: true}
-		}
 	case rec[0] == kindChunk:
 		s.last = max(s.last, c.u64())
 	case rec[0] == kindManifest:

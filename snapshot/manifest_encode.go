@@ -114,11 +114,13 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 	body := b[:len(b)-4]
 	whole := crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(b[len(b)-4:])
 	// Every version ends with a checksum over all before it, so that a flipped bit here does not look like a newer agent.
-	if v := binary.LittleEndian.Uint16(b[4:]); v != manifestVersion && whole {
-		return nil, fmt.Errorf("decode manifest version %d: %w", v, ErrVersion)
+	if v := binary.LittleEndian.Uint16(b[4:]); v > manifestVersion && whole {
+		return nil, pipeline.Newer(ErrVersion, "checkpoint manifest", uint64(v), manifestVersion)
+	} else if v < manifestVersion && whole {
+		return nil, fmt.Errorf("decode manifest version %d: %w", v, ErrCorrupt)
 	}
 	if f := binary.LittleEndian.Uint16(b[6:]); f != 0 && whole {
-		return nil, fmt.Errorf("decode manifest flags %#x: %w", f, ErrFlags)
+		return nil, pipeline.NewerFlags(ErrFlags, "checkpoint manifest", uint64(f))
 	}
 	if n := uint64(binary.LittleEndian.Uint32(b[8:])); n > manifestBytes || n != uint64(len(b)-manifestHeader-4) {
 		return nil, fmt.Errorf("decode manifest of %d bytes, header says %d: %w", len(b), n, ErrCorrupt)

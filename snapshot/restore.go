@@ -16,7 +16,7 @@ type RestoreOptions struct {
 	Pipeline UUID
 	// Incarnations are those of the pipeline's own lineage (RULES 25); nil: any.
 	Incarnations []Incarnation
-	// Whole checks the outbox ranges of a checkpoint (RULES 10); nil: no sinks.
+	// Whole checks the outbox ranges of a checkpoint (RULES 10); nil: no sinks. ErrUnanswered ends the restore, any other error passes the checkpoint over.
 	Whole func([]OutboxRange) error
 	// JournalFirst is the journal's first record, JournalNext the position the next record will get. A checkpoint that
 	// needs records below First, or stands at or beyond Next, is not restored (RULES 12, 8). 0: not known.
@@ -64,7 +64,7 @@ func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 	r := &Restored{}
 	for _, b := range list.Bad {
 		if b.Newer {
-			return nil, fmt.Errorf("restore checkpoint %d: %s: %w", b.ID, b.Reason, ErrVersion)
+			return nil, fmt.Errorf("restore checkpoint %d: %w", b.ID, &reasoned{b.Reason, ErrVersion})
 		}
 		r.Fallbacks = append(r.Fallbacks, Fallback{ID: b.ID, Reason: b.Reason, SetAside: true})
 	}
@@ -104,6 +104,15 @@ func (o *RestoreOptions) ownLineage(m *Manifest) bool {
 	return false
 }
 
+// reasoned is an error whose words were written down before.
+type reasoned struct {
+	text string
+	is   error
+}
+
+func (r *reasoned) Error() string { return r.text }
+func (r *reasoned) Unwrap() error { return r.is }
+
 // judge gives the reason why a checkpoint is not valid, "" when it is. The cheap checks come first.
 func (o *RestoreOptions) judge(ctx context.Context, m *Manifest) (reason string, err error) {
 	switch {
@@ -119,7 +128,9 @@ func (o *RestoreOptions) judge(ctx context.Context, m *Manifest) (reason string,
 		return "", err // the device does not answer, or ctx ended: that says nothing about the checkpoint
 	}
 	if o.Whole != nil {
-		if err := o.Whole(m.Outbox); err != nil {
+		if err := o.Whole(m.Outbox); errors.Is(err, ErrUnanswered) {
+			return "", fmt.Errorf("outbox: %w", err)
+		} else if err != nil {
 			return "outbox: " + err.Error(), nil
 		}
 	}

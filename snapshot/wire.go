@@ -3,6 +3,8 @@ package snapshot
 import (
 	"encoding/binary"
 	"hash/crc32"
+
+	"github.com/weirstream/weir/pipeline"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -134,8 +136,11 @@ func decodeRecord(b []byte, kind byte) ([]byte, error) {
 	if crc32.Checksum(b[:n], castagnoli) != binary.LittleEndian.Uint32(b[n:]) {
 		return nil, ErrChecksum
 	}
-	if b[1] != recordVersion {
-		return nil, ErrVersion
+	switch {
+	case b[1] > recordVersion:
+		return nil, pipeline.Newer(ErrVersion, "checkpoint record", uint64(b[1]), recordVersion)
+	case b[1] < recordVersion:
+		return nil, ErrCorrupt
 	}
 	return b[2:n:n], nil
 }

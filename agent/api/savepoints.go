@@ -46,6 +46,8 @@ type RestoreOptions struct {
 	Cancel bool `json:"cancel,omitempty"` // instead: take back the order that could not be carried out
 	// Takeover: state_dir was made for it (weir restore): all that its journal holds came behind the savepoint.
 	Takeover bool `json:"takeover,omitempty"`
+	// Behind is the highest position of all that is taken over: state holds positions, and what this journal gives out lies behind them.
+	Behind uint64 `json:"behind,omitempty"`
 }
 
 // bodyMax bounds what a request may bring.

@@ -4,7 +4,10 @@
 // listener. Answers are JSON; errors are {"error": "..."} with a status code that says whose fault it was.
 package api
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Status is the answer of GET /v1/status.
 type Status struct {
@@ -88,18 +91,36 @@ type PipelineStatus struct {
 	LagBytes   int64            `json:"lag_bytes"`           // journal bytes of these, estimated by their share
 	LagLimit   int64            `json:"lag_limit,omitempty"` // lag_limit of the config; 0: none
 	Checkpoint CheckpointStatus `json:"checkpoint"`
-	Large      *StateStatus     `json:"large_state,omitempty"` // with the backend pebble
-	Central    *CentralStatus   `json:"central,omitempty"`     // with a central store
-	Tasks      []TaskStatus     `json:"tasks"`
-	Sources    []SourceLedger   `json:"sources"`
-	Steps      []StepLedger     `json:"steps"`
-	Sinks      []SinkLedger     `json:"sinks"`
-	Dead       *DeadStatus      `json:"dead_letters,omitempty"` // nil: it does not run
+	// Progress is what takes long just now: a restore, a savepoint. nil: nothing.
+	Progress *Progress      `json:"progress,omitempty"`
+	Large    *StateStatus   `json:"large_state,omitempty"` // with the backend pebble
+	Central  *CentralStatus `json:"central,omitempty"`     // with a central store
+	Tasks    []TaskStatus   `json:"tasks"`
+	Sources  []SourceLedger `json:"sources"`
+	Steps    []StepLedger   `json:"steps"`
+	Sinks    []SinkLedger   `json:"sinks"`
+	Dead     *DeadStatus    `json:"dead_letters,omitempty"` // nil: it does not run
 	// StaleLookups are lookup files that changed since the pipeline's checkpoints began: it goes on with their earlier content.
 	StaleLookups []string `json:"stale_lookups,omitempty"`
 	// Balanced tells that the ledger's sums match (see docs/ledger.md); Imbalance says where they do not.
 	Balanced  bool   `json:"balanced"`
 	Imbalance string `json:"imbalance,omitempty"`
+}
+
+// Progress tells how far something long is.
+type Progress struct {
+	What  string `json:"what"`
+	Unit  string `json:"unit"`
+	Done  uint64 `json:"done"`
+	Total uint64 `json:"total,omitempty"` // 0: not known
+}
+
+// String is for people: "restoring a savepoint: 1200 of 4000 entries (30 %)".
+func (p *Progress) String() string {
+	if p.Total == 0 {
+		return fmt.Sprintf("%s: %d %s", p.What, p.Done, p.Unit)
+	}
+	return fmt.Sprintf("%s: %d of %d %s (%.0f %%)", p.What, p.Done, p.Total, p.Unit, 100*float64(min(p.Done, p.Total))/float64(p.Total))
 }
 
 // CheckpointStatus is the state of a pipeline's checkpoints.

@@ -30,6 +30,7 @@ type Into struct {
 	Take    func(uid string) (as string, ok bool)
 	WallMs  int64
 	Trusted bool
+	Told    func(entries uint64) // hears how many entries are restored; nil: nobody does
 }
 
 // Restore makes the savepoint the newest and only retained checkpoint of a pipeline: results first, then state, then the manifest. Until that is
@@ -91,6 +92,9 @@ func restoreSinks(ctx context.Context, f *savepoint.File, in *Into, m *snapshot.
 	return nil
 }
 
+// toldEvery is how many entries are restored between two calls of Into.Told.
+const toldEvery = 4096
+
 // taken is a table that goes on under a uid.
 type taken struct {
 	savepoint.Table
@@ -109,9 +113,15 @@ func restoreState(ctx context.Context, f *savepoint.File, in *Into, m *snapshot.
 		a, b := &tables[i], &tables[j]
 		return a.as < b.as || a.as == b.as && a.Name < b.Name
 	})
+	n := uint64(0)
 	m.Base, err = in.Store.Import(ctx, m, func(add snapshot.AddEntry) error {
 		for _, t := range tables {
-			_, _, err := f.Entries(t.UID, t.Name, func(key, sub, val []byte) error { return add(t.as, t.Name, key, sub, val) })
+			_, _, err := f.Entries(t.UID, t.Name, func(key, sub, val []byte) error {
+				if n++; n%toldEvery == 0 && in.Told != nil {
+					in.Told(n)
+				}
+				return add(t.as, t.Name, key, sub, val)
+			})
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ package systemd
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -47,6 +48,12 @@ func Run(ctx context.Context, ready, health func() error, log *slog.Logger) erro
 		case <-time.After(period):
 		}
 	}
+}
+
+// Extend asks the service manager for more time: what it waits for, a start or a stop, goes on and is to end within so long or be extended again. Nothing is asked
+// where there is no service manager.
+func Extend(d time.Duration, log *slog.Logger) {
+	notify(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()), log)
 }
 
 func notify(state string, log *slog.Logger) {

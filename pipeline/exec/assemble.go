@@ -270,7 +270,7 @@ func (a *assembly) join(from, to *task, ti int, refs []plan.Ref) {
 func (p *Pipeline) loads() (all []tableLoad) {
 	for _, t := range p.tasks {
 		for _, s := range t.sources {
-			all = append(all, tableLoad{uid: sourceUID(s.plan.Name), want: s.table.Spec(), oldest: 1, load: s.table.Load})
+			all = append(all, tableLoad{uid: sourceUID(s.plan.Name), want: s.table.Spec(), load: s.table.Load, older: s.older})
 		}
 		for _, u := range t.units {
 			all = u.loads(all)

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -8,12 +9,14 @@ import (
 	"github.com/weirstream/weir/pipeline/state"
 )
 
-// tableLoad is a table that a checkpoint fills: one of a type whose versions from oldest on can be read.
+// tableLoad is a table that a checkpoint fills.
 type tableLoad struct {
-	uid    string
-	want   state.Spec
-	oldest uint16
-	load   func(key, sub, val []byte) error
+	uid  string
+	want state.Spec
+	load func(key, sub, val []byte) error
+	// older gives what loads entries of a lower version, such that they are written anew: entries that a checkpoint holds under another version end
+	// with it. nil, or giving nil: the version is not read.
+	older func(version uint16) func(key, sub, val []byte) error
 }
 
 // loadAll fills the tables of the whole pipeline, in one reading where the source can: the tables share the chunks that it reads. A panic over what is found
@@ -43,7 +46,7 @@ func loadAll(from pipeline.StateSource, loads []tableLoad) (err error) {
 		if l == nil {
 			return nil, nil // of a step that the plan has no more
 		}
-		return l.named, l.fits(written)
+		return l.loader(written)
 	})
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -51,30 +54,55 @@ func loadAll(from pipeline.StateSource, loads []tableLoad) (err error) {
 	return nil
 }
 
+// errSeen ends a reading that asks for a table's spec alone.
+var errSeen = errors.New("seen")
+
 // from reads one table.
 func (l *tableLoad) from(from pipeline.StateSource) error {
-	spec, found, err := from.Entries(l.uid, l.want.Name, l.load)
+	written, found, err := from.Entries(l.uid, l.want.Name, func(_, _, _ []byte) error { return errSeen })
+	if err == nil || !errors.Is(err, errSeen) { // there are none, or they cannot be read
+		return l.failed(err)
+	}
+	if !found {
+		return nil
+	}
+	load, err := l.loader(written)
+	if err == nil {
+		_, _, err = from.Entries(l.uid, l.want.Name, load)
+	}
+	return l.failed(err)
+}
+
+func (l *tableLoad) failed(err error) error {
 	if err != nil {
 		return fmt.Errorf("restore step %s, table %s: %w", l.uid, l.want.Name, err)
 	}
-	if found {
-		return l.fits(spec)
-	}
 	return nil
 }
 
-func (l *tableLoad) named(key, sub, val []byte) error {
-	if err := l.load(key, sub, val); err != nil {
-		return fmt.Errorf("step %s, table %s: %w", l.uid, l.want.Name, err)
+// loader gives what puts entries into the table that were written under a spec. Entries of another kind, and of a version that is not read, are
+// refused. A table with TTL carries the time of the last write in each value, one without does not.
+func (l *tableLoad) loader(written state.Spec) (func(key, sub, val []byte) error, error) {
+	load := l.load
+	switch {
+	case written.Kind != l.want.Kind || written.Type != l.want.Type || (written.TTL > 0) != (l.want.TTL > 0):
+		load = nil
+	case written.Version > l.want.Version:
+		return nil, pipeline.Newer(ErrState, fmt.Sprintf("state of type %s, step %s, table %s", l.want.Type, l.uid, l.want.Name),
+			uint64(written.Version), uint64(l.want.Version))
+	case written.Version < l.want.Version && l.older != nil:
+		load = l.older(written.Version)
+	case written.Version < l.want.Version:
+		load = nil
 	}
-	return nil
-}
-
-// fits refuses entries of another kind. A table with TTL carries the time of the last write in each value, one without does not.
-func (l *tableLoad) fits(written state.Spec) error {
-	if written.Kind != l.want.Kind || written.Type != l.want.Type || written.Version < l.oldest || written.Version > l.want.Version || (written.TTL > 0) != (l.want.TTL > 0) {
-		return fmt.Errorf("%w: step %s, table %s holds %s version %d, this plan needs %s version %d",
+	if load == nil {
+		return nil, fmt.Errorf("%w: step %s, table %s holds %s version %d, this plan needs %s version %d",
 			ErrState, l.uid, l.want.Name, written.Type, written.Version, l.want.Type, l.want.Version)
 	}
-	return nil
+	return func(key, sub, val []byte) error {
+		if err := load(key, sub, val); err != nil {
+			return fmt.Errorf("step %s, table %s: %w", l.uid, l.want.Name, err)
+		}
+		return nil
+	}, nil
 }

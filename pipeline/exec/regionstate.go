@@ -97,9 +97,9 @@ func (g *group) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 func (g *group) loads(r *region, into []tableLoad) []tableLoad {
 	first := g.instances[0]
 	for n, t := range first.tables {
-		l := tableLoad{uid: g.uid, want: t.Spec(), oldest: t.Spec().Version, load: t.Load}
+		l := tableLoad{uid: g.uid, want: t.Spec(), load: t.Load}
 		if t != first.counters {
-			l.load = g.deal(n, r)
+			l.load, l.older = g.deal(n, r), g.dealOlder(n, r)
 		}
 		into = append(into, l)
 	}
@@ -142,6 +142,25 @@ func (g *group) deal(n int, r *region) func(key, sub, val []byte) error {
 			owner = (owner + 1) % r.n
 		}
 		return g.instances[owner].table(n).Load(key, sub, val)
+	}
+}
+
+// dealOlder likewise for entries of a lower version.
+func (g *group) dealOlder(n int, r *region) func(version uint16) func(key, sub, val []byte) error {
+	name := g.instances[0].tables[n].Spec().Name
+	if g.instances[0].older(name) == nil {
+		return nil
+	}
+	return func(version uint16) func(key, sub, val []byte) error {
+		var loads []func(key, sub, val []byte) error
+		for _, s := range g.instances {
+			load := s.older(name)(version)
+			if load == nil {
+				return nil
+			}
+			loads = append(loads, load)
+		}
+		return func(key, sub, val []byte) error { return loads[r.owner(g.stateKey(name, key))](key, sub, val) }
 	}
 }
 

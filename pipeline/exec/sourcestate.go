@@ -114,6 +114,14 @@ func (s *source) loadEntries() (err error) {
 	return err
 }
 
+// older puts entries of version 1 into the table as changes. restored reads what is less in the source's own.
+func (s *source) older(version uint16) func(key, sub, val []byte) error {
+	if version != 1 {
+		return nil
+	}
+	return s.table.LoadChanged
+}
+
 func (s *source) restored() error {
 	b, ok := s.table.Get(nil)
 	if !ok {

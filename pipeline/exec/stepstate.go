@@ -136,9 +136,18 @@ func (s *step) freeze(parts []pipeline.StatePart) []pipeline.StatePart {
 // loads are the tables that a checkpoint fills.
 func (s *step) loads(into []tableLoad) []tableLoad {
 	for _, t := range s.tables {
-		into = append(into, tableLoad{uid: s.uid, want: t.Spec(), oldest: t.Spec().Version, load: t.Load})
+		into = append(into, tableLoad{uid: s.uid, want: t.Spec(), load: t.Load, older: s.older(t.Spec().Name)})
 	}
 	return into
+}
+
+// older tells how a table of the operator takes entries of lower versions; nil: not at all.
+func (s *step) older(table string) func(version uint16) func(key, sub, val []byte) error {
+	e, ok := s.op.(pipeline.Evolving)
+	if !ok || table == ledgerTable {
+		return nil
+	}
+	return func(version uint16) func(key, sub, val []byte) error { return e.Older(table, version) }
 }
 
 // restore lets the operator rebuild its indexes from the tables, which were filled if there is a checkpoint. A panic over what it finds there is an error:

@@ -43,10 +43,10 @@ func encodeAnchor(a *anchor) []byte {
 
 // decodeAnchor is the inverse of encodeAnchor. Errors wrap ErrRecord.
 func decodeAnchor(payload []byte) (*anchor, error) {
-	r := anchorReader{b: payload}
-	if r.byte() != recordVersion {
-		r.bad = true
+	if err := checkVersion(payload); err != nil {
+		return nil, fmt.Errorf("decode anchor: %w", err)
 	}
+	r := anchorReader{b: payload[1:]}
 	a := &anchor{start: pipeline.Position(r.uint64()), receivedAt: int64(r.uint64())}
 	flags := r.byte()
 	a.order = idOrder{scattered: flags&orderScattered != 0, last: r.uint16(), run: r.orderCount(), regressions: r.orderCount()}

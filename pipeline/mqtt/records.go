@@ -1,12 +1,26 @@
 package mqtt
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/weirstream/weir/pipeline"
 )
 
 // FORMAT.md draws what is encoded here. Every payload begins with recordVersion.
 const recordVersion = 1
+
+// checkVersion tells a record of a newer build, which is whole, from bytes that are none.
+func checkVersion(b []byte) error {
+	switch {
+	case len(b) == 0 || b[0] < recordVersion:
+		return ErrRecord
+	case b[0] > recordVersion:
+		return pipeline.Newer(ErrRecord, "record of an MQTT session in the journal", uint64(b[0]), recordVersion)
+	}
+	return nil
+}
 
 // subscription is one granted filter.
 type subscription struct {
@@ -28,8 +42,8 @@ func encodeSubscribed(subs []subscription) []byte {
 
 func decodeSubscribed(b []byte) ([]subscription, error) {
 	bad := fmt.Errorf("decode granted filters: %w", ErrRecord)
-	if len(b) == 0 || b[0] != recordVersion {
-		return nil, bad
+	if err := checkVersion(b); err != nil {
+		return nil, fmt.Errorf("decode granted filters: %w", err)
 	}
 	n, w := binary.Uvarint(b[1:])
 	if w <= 0 || n > uint64(len(b)) {
@@ -67,8 +81,8 @@ func encodeForget(keep []uint16) []byte {
 }
 
 func decodeForget(b []byte) (keep []uint16, err error) {
-	if len(b)%2 != 1 || b[0] != recordVersion {
-		return nil, fmt.Errorf("decode kept packet ids: %w", ErrRecord)
+	if err := checkVersion(b); err != nil || len(b)%2 != 1 {
+		return nil, fmt.Errorf("decode kept packet ids: %w", cmp.Or(err, ErrRecord))
 	}
 	for b = b[1:]; len(b) > 0; b = b[2:] {
 		keep = append(keep, binary.BigEndian.Uint16(b))
@@ -103,8 +117,8 @@ func appendCarried(b []byte, c carried) []byte {
 }
 
 func decodeCarried(b []byte, f func(carried)) error {
-	if len(b) == 0 || b[0] != recordVersion || (len(b)-1)%carriedBytes != 0 {
-		return fmt.Errorf("decode carried entries: %w", ErrRecord)
+	if err := checkVersion(b); err != nil || (len(b)-1)%carriedBytes != 0 {
+		return fmt.Errorf("decode carried entries: %w", cmp.Or(err, ErrRecord))
 	}
 	for b = b[1:]; len(b) > 0; b = b[carriedBytes:] {
 		f(carried{
@@ -164,8 +178,8 @@ func appendStub(b []byte, s *Stub) []byte {
 
 // ParseStub decodes the payload of an EntryStub. Head aliases payload. Errors wrap ErrRecord.
 func ParseStub(payload []byte) (Stub, error) {
-	if len(payload) < stubFixedBytes || payload[0] != recordVersion {
-		return Stub{}, fmt.Errorf("decode stub of %d bytes: %w", len(payload), ErrRecord)
+	if err := checkVersion(payload); err != nil || len(payload) < stubFixedBytes {
+		return Stub{}, fmt.Errorf("decode stub of %d bytes: %w", len(payload), cmp.Or(err, ErrRecord))
 	}
 	s := Stub{Reason: Reason(payload[1]), Length: binary.BigEndian.Uint64(payload[2:])}
 	copy(s.SHA256[:], payload[10:42])

@@ -36,7 +36,9 @@ func NewChanged(c ChangedConfig) *Changed {
 }
 
 // Open implements pipeline.Operator.
-func (c *Changed) Open(tables pipeline.Tables) error { return c.open(tables, "changed", "ops.changed") }
+func (c *Changed) Open(tables pipeline.Tables) error {
+	return c.open(tables, "changed", "ops.changed", 1)
+}
 
 // Restored implements pipeline.Operator.
 func (c *Changed) Restored() error {

@@ -65,7 +65,7 @@ func (c *Counter) Open(tables pipeline.Tables) error {
 	if c.c.EventTime {
 		kind = "ops.counter.event"
 	}
-	return c.open(tables, "counter", kind)
+	return c.open(tables, "counter", kind, 1)
 }
 
 // Restored implements pipeline.Operator.

@@ -41,7 +41,7 @@ func NewDelta(c DeltaConfig) *Delta { return &Delta{memory: memory{k: c.Keyed}, 
 const numberBytes = 1 + 8
 
 // Open implements pipeline.Operator.
-func (d *Delta) Open(tables pipeline.Tables) error { return d.open(tables, "delta", "ops.delta") }
+func (d *Delta) Open(tables pipeline.Tables) error { return d.open(tables, "delta", "ops.delta", 1) }
 
 // Restored implements pipeline.Operator.
 func (d *Delta) Restored() error {

@@ -29,8 +29,8 @@ type memory struct {
 	key   []byte
 }
 
-func (m *memory) open(tables pipeline.Tables, name, kind string) (err error) {
-	m.table, err = tables.Table(state.Spec{Name: name, Kind: state.Value, Type: kind, Version: 1, TTL: m.k.TTL, MaxKeys: m.k.MaxKeys})
+func (m *memory) open(tables pipeline.Tables, name, kind string, version uint16) (err error) {
+	m.table, err = tables.Table(state.Spec{Name: name, Kind: state.Value, Type: kind, Version: version, TTL: m.k.TTL, MaxKeys: m.k.MaxKeys})
 	return err
 }
 

@@ -42,7 +42,7 @@ type Lag struct {
 func NewLag(c LagConfig) *Lag { return &Lag{memory: memory{k: c.Keyed}, c: c} }
 
 // Open implements pipeline.Operator.
-func (l *Lag) Open(tables pipeline.Tables) error { return l.open(tables, "lag", "ops.lag") }
+func (l *Lag) Open(tables pipeline.Tables) error { return l.open(tables, "lag", "ops.lag", 1) }
 
 // Restored implements pipeline.Operator.
 func (l *Lag) Restored() error { return l.check(checkLag) }

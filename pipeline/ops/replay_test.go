@@ -92,6 +92,13 @@ func TestReplayEquality(t *testing.T) {
 			}
 			return func() pipeline.Operator { return ops.NewCounter(c) }
 		},
+		"zscore in blocks": func(t *rapid.T) func() pipeline.Operator {
+			c := zscoreConfig(rapid.IntRange(2, 9).Draw(t, "n"), rapid.Float64Range(0, 2).Draw(t, "limit"))
+			c.Keyed = drawKeyed(t)
+			c.TTL = 0
+			size := rapid.IntRange(1, 4).Draw(t, "block")
+			return func() pipeline.Operator { return ops.ZScoreOfBlocks(c, size) }
+		},
 		"zscore": func(t *rapid.T) func() pipeline.Operator {
 			c := zscoreConfig(rapid.IntRange(2, 4).Draw(t, "n"), rapid.Float64Range(0, 2).Draw(t, "limit"))
 			c.Keyed = drawKeyed(t)

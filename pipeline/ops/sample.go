@@ -37,7 +37,7 @@ func NewSample(c SampleConfig) *Sample {
 const countBytes = 4
 
 // Open implements pipeline.Operator.
-func (s *Sample) Open(tables pipeline.Tables) error { return s.open(tables, "sample", "ops.sample") }
+func (s *Sample) Open(tables pipeline.Tables) error { return s.open(tables, "sample", "ops.sample", 1) }
 
 // Restored implements pipeline.Operator.
 func (s *Sample) Restored() error { return checkSizes(s.table, countBytes) }

@@ -41,7 +41,7 @@ func (t *Throttle) Open(tables pipeline.Tables) error {
 	if t.c.EventTime {
 		kind = "ops.throttle.event"
 	}
-	return t.open(tables, "throttle", kind)
+	return t.open(tables, "throttle", kind, 1)
 }
 
 // Restored implements pipeline.Operator.

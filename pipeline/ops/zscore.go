@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -42,69 +41,38 @@ type ZScore struct {
 	memory
 	c       ZScoreConfig
 	samples []float64
+	blocks  *sampleBlocks // nil: the samples of a key are a ring
 }
+
+// ringMax is the most samples that are kept as a ring: no more bytes than what the other form writes with each row.
+const ringMax = 2 * blockSamples
 
 // NewZScore makes a zscore from a valid config.
 func NewZScore(c ZScoreConfig) *ZScore {
-	return &ZScore{memory: memory{k: c.Keyed}, c: c, samples: make([]float64, 0, c.N)}
+	z := &ZScore{memory: memory{k: c.Keyed}, c: c, samples: make([]float64, 0, c.N)}
+	if c.N > ringMax && c.TTL == 0 {
+		z.blocks = newSampleBlocks(c.N, blockSamples)
+	}
+	return z
 }
 
-// ringHead: held, next (FORMAT.md).
-const ringHead = 4 + 4
-
 // Open implements pipeline.Operator.
-func (z *ZScore) Open(tables pipeline.Tables) error { return z.open(tables, "samples", "ops.zscore") }
+func (z *ZScore) Open(tables pipeline.Tables) error {
+	if z.blocks == nil {
+		return z.open(tables, samplesTable, "ops.zscore", ringVersion)
+	}
+	if err := z.open(tables, samplesTable, "ops.zscore", blocksVersion); err != nil {
+		return err
+	}
+	return z.blocks.open(tables)
+}
 
 // Restored implements pipeline.Operator.
 func (z *ZScore) Restored() error {
+	if z.blocks != nil {
+		return z.blocks.check(z.table)
+	}
 	return z.check(func(val []byte) error { return checkRing(val, z.c.N) })
-}
-
-// checkRing refuses bytes that are no ring of n samples.
-func checkRing(b []byte, n int) error {
-	if len(b) != ringHead+8*n {
-		return fmt.Errorf("%w: samples in %d bytes, %d of them take %d", ErrState, len(b), n, ringHead+8*n)
-	}
-	held, next := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	if held == 0 || held > uint32(n) || next >= uint32(n) || held < uint32(n) && next != held {
-		return fmt.Errorf("%w: %d of %d samples, the next at %d", ErrState, held, n, next)
-	}
-	for i := range int(held) {
-		if f := ringAt(b, i); math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Errorf("%w: sample %d is not finite", ErrState, i)
-		}
-	}
-	return nil
-}
-
-func ringAt(b []byte, i int) float64 {
-	return math.Float64frombits(binary.LittleEndian.Uint64(b[ringHead+8*i:]))
-}
-
-// ringPush puts a sample in the place of the oldest.
-func ringPush(b []byte, n int, f float64) {
-	held, next := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	binary.LittleEndian.PutUint64(b[ringHead+8*next:], math.Float64bits(f))
-	binary.LittleEndian.PutUint32(b, min(held+1, uint32(n)))
-	binary.LittleEndian.PutUint32(b[4:], (next+1)%uint32(n))
-}
-
-// ringSamples appends the samples, the oldest first.
-func ringSamples(dst []float64, b []byte) []float64 {
-	held, next := int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:]))
-	b = b[ringHead:]
-	oldest := 0
-	if len(b)/8 == held {
-		oldest = next
-	}
-	return appendFloats(appendFloats(dst, b[8*oldest:8*held]), b[:8*oldest])
-}
-
-func appendFloats(dst []float64, b []byte) []float64 {
-	for ; len(b) >= 8; b = b[8:] {
-		dst = append(dst, math.Float64frombits(binary.LittleEndian.Uint64(b)))
-	}
-	return dst
 }
 
 // Process implements pipeline.Operator.
@@ -120,12 +88,9 @@ func (z *ZScore) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 		return
 	}
 	z.at(r, out)
-	ring := z.room(ringHead+8*z.c.N, r, out)
-	if ring == nil {
+	if !z.sample(x, r, out) {
 		return
 	}
-	z.samples = ringSamples(z.samples[:0], ring)
-	ringPush(ring, z.c.N, x)
 	if len(z.samples) < z.c.N {
 		out.Counters.Dropped++
 		return
@@ -138,6 +103,26 @@ func (z *ZScore) Process(_ int, r *pipeline.Row, out *pipeline.Out) {
 	slots := z.c.row(r, out)
 	slots[z.c.ZSlot], slots[z.c.MeanSlot], slots[z.c.SDSlot] = pipeline.FloatValue(score), pipeline.FloatValue(mean), pipeline.FloatValue(sd)
 	out.Emit(0, r.Time, slots)
+}
+
+// sample puts the samples that are held into z.samples, the oldest first, and then takes in x; false: the row was refused.
+func (z *ZScore) sample(x float64, r *pipeline.Row, out *pipeline.Out) bool {
+	size := ringHead + 8*z.c.N
+	if z.blocks != nil {
+		size = z.blocks.headBytes()
+	}
+	entry := z.room(size, r, out)
+	switch {
+	case entry == nil:
+		return false
+	case z.blocks != nil:
+		z.samples = z.blocks.samples(z.samples[:0], z.key, entry)
+		z.blocks.push(z.key, entry, x)
+	default:
+		z.samples = ringSamples(z.samples[:0], entry)
+		ringPush(entry, z.c.N, x)
+	}
+	return true
 }
 
 // scaleAbove and scaleBelow bound the exponents within which squares of samples neither overflow nor vanish.

@@ -175,7 +175,7 @@ func (x *largeList) settle() {
 	stamp, some := int64(0), false
 	put := func() {
 		if some {
-			newest.must(newest.load(key, nil, number, stamp, l.t.layout.ttl))
+			newest.must(newest.load(key, nil, number, stamp, l.t.layout.ttl, false))
 		}
 	}
 	l.settle()

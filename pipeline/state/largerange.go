@@ -78,8 +78,8 @@ func (l *large) deleteGroup(key []byte) (found bool) {
 // unstamped is the generation of a record whose time begins with the first SetNow.
 const unstamped = math.MaxUint32
 
-// load is LoadFrom; stamp is meant when stamped is set.
-func (l *large) load(key, sub, val []byte, stamp int64, stamped bool) error {
+// load is LoadFrom; stamp is meant when stamped is set. With changed the entry goes to the next checkpoint.
+func (l *large) load(key, sub, val []byte, stamp int64, stamped, changed bool) error {
 	place := l.place(nil, key, sub)
 	rec := binary.LittleEndian.AppendUint32(l.buf[:0], 0)
 	if l.t.layout.ttl {
@@ -99,8 +99,15 @@ func (l *large) load(key, sub, val []byte, stamp int64, stamped bool) error {
 		l.lastLoad = []byte{}
 	}
 	l.key = append(append(l.key[:0], l.entries...), place...)
+	if changed && (stamped || !l.t.layout.ttl) { // what has no time yet is marked with it
+		binary.LittleEndian.PutUint32(l.buf, l.gen)
+	}
 	if err := l.batch.Set(l.key, l.buf); err != nil {
 		return err
+	}
+	if changed && (stamped || !l.t.layout.ttl) {
+		l.mark(place, l.gen)
+		l.dirty++
 	}
 	if l.t.layout.ttl && stamped {
 		l.expireAt(place, stamp)

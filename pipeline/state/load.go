@@ -18,6 +18,16 @@ func (t *Table) Load(key, sub, val []byte) error { return t.LoadFrom(t.spec, key
 // LoadFrom is Load of an entry that Encode gave under another spec. Of a TTL that is new the time begins with the first
 // SetNow; such entries are dirty, since their encoding changes.
 func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
+	return t.loadFrom(written, key, sub, val, false)
+}
+
+// LoadChanged is Load of an entry that no checkpoint holds in this form: it goes to the next one. It is for entries that were written under an earlier
+// version of the table's type, once they have the present form.
+func (t *Table) LoadChanged(key, sub, val []byte) error {
+	return t.loadFrom(t.spec, key, sub, val, true)
+}
+
+func (t *Table) loadFrom(written Spec, key, sub, val []byte, changed bool) error {
 	if len(sub) > 0 && t.spec.Kind == Value {
 		return fmt.Errorf("%w: table %s has no subkeys", ErrEntry, t.spec.Name)
 	}
@@ -31,7 +41,7 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 		val = val[:n]
 	}
 	if LargeBuilt && t.large != nil {
-		return t.large.load(key, sub, val, stamp, written.TTL > 0)
+		return t.large.load(key, sub, val, stamp, written.TTL > 0, changed)
 	}
 	if t.spec.Kind == List {
 		if err := t.loadChunk(sub, val); err != nil {
@@ -40,7 +50,7 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 	}
 	if LargeBuilt && t.far != nil {
 		t.far.loading = true
-		return t.far.chunks.large.load(key, sub, val, stamp, written.TTL > 0)
+		return t.far.chunks.large.load(key, sub, val, stamp, written.TTL > 0, changed)
 	}
 	hash := hashOf(key, sub)
 	if t.find(hash, key, sub) != 0 {
@@ -51,6 +61,9 @@ func (t *Table) LoadFrom(written Spec, key, sub, val []byte) error {
 	t.layout.write(rec, key, sub, uint32(len(val)), nil)
 	copy(t.layout.value(rec), val)
 	id := t.index.insert(hash, ref)
+	if changed {
+		t.touch(t.index.entry(id), id)
+	}
 	switch t.spec.Kind {
 	case List:
 		t.linkChunk(id, rec, key)

@@ -96,7 +96,7 @@ func (h *Head) check() error {
 	case h.Format != Format:
 		return ErrNotSavepoint
 	case h.Version > Version:
-		return fmt.Errorf("%w: version %d, this agent reads up to %d; written by weir %s", ErrVersion, h.Version, Version, h.Writer)
+		return pipeline.Newer(ErrVersion, "savepoint of weir "+h.Writer, h.Version, Version)
 	case h.Version == 0 || len(h.UUID) != 16 || len(h.PlanHash) != 32 || h.Major > math.MaxUint32 || h.Minor > math.MaxUint32 || h.ElapsedNs < 0:
 		return fmt.Errorf("%w: head", ErrCorrupt)
 	}

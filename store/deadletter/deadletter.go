@@ -164,8 +164,12 @@ func Open(o Options) (*Store, *Recovery, error) {
 }
 
 func (s *Store) recover(rec *Recovery) error {
+	var newer error
 	err := s.scan(context.Background(), s.log.First(), func(at uint64, r record, err error) bool {
 		switch {
+		case errors.Is(err, ErrVersion):
+			newer = fmt.Errorf("record %d: %w", at, err)
+			return false
 		case err != nil:
 			rec.Damaged = append(rec.Damaged, err.Error())
 		case r.marks != nil:
@@ -180,7 +184,7 @@ func (s *Store) recover(rec *Recovery) error {
 		}
 		return true
 	})
-	if err != nil {
+	if err = errors.Join(err, newer); err != nil {
 		return err
 	}
 	return s.passTrimmed()

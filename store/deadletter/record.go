@@ -206,8 +206,11 @@ func decode(rec []byte) (r record, err error) {
 		return r, fmt.Errorf("%w: %d bytes", ErrCorrupt, len(rec))
 	}
 	version := rec[0]
-	if version == 0 || version > recordVersion {
-		return r, fmt.Errorf("%w: %d", ErrVersion, version)
+	if version > recordVersion {
+		return r, pipeline.Newer(ErrVersion, "dead letter record", uint64(version), recordVersion)
+	}
+	if version == 0 {
+		return r, fmt.Errorf("%w: version 0", ErrCorrupt)
 	}
 	switch {
 	case rec[1] == kindEntry:

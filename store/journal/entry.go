@@ -57,8 +57,11 @@ func decode(b []byte, e *pipeline.Entry, names *interner) error {
 	if len(b) < fixedBytes {
 		return fmt.Errorf("%w: %d bytes", ErrEntry, len(b))
 	}
-	if k := pipeline.EntryKind(b[0]); k < pipeline.EntryMessage || k > pipeline.EntryAnchor {
-		return fmt.Errorf("%w: %d", ErrKind, k)
+	switch k := pipeline.EntryKind(b[0]); {
+	case k > pipeline.EntryAnchor:
+		return pipeline.Newer(ErrKind, "kind of a journal entry", uint64(k), uint64(pipeline.EntryAnchor))
+	case k < pipeline.EntryMessage:
+		return fmt.Errorf("%w: kind %d", ErrEntry, k)
 	}
 	set := b[1]
 	if set&^byte(bitsKnown) != 0 || set&bitsQoS == 3 {

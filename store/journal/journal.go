@@ -161,3 +161,9 @@ func (j *Journal) Close() error { return failure(j.log.Close()) }
 
 // carryTimeout bounds the wait for carried entries: on a full disk their commit may wait for the space that the trim would free.
 const carryTimeout = 30 * time.Second
+
+// SkipTo leaves out positions up to one: state that comes from another journal holds positions, and what is appended here must lie behind them.
+// Durable on return; what is left out reads as a gap. A repeat is harmless.
+func (j *Journal) SkipTo(ctx context.Context, upTo pipeline.Position) error {
+	return failure(j.log.SkipTo(ctx, uint64(upTo)))
+}

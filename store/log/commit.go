@@ -21,6 +21,7 @@ type faults struct {
 	tailNotSynced bool // recovery trusts what it reads
 	ackEarly      bool // durable is told before the sync
 	keepStale     bool // frames behind the cut are not removed
+	jumpUnwritten bool // positions that are left out are so in memory only
 	frameRaw      int  // no fault: smaller frames than frameRawBytes
 }
 
@@ -68,6 +69,8 @@ func (l *Log) decide(now time.Time) step {
 	switch {
 	case l.err != nil:
 		return step{stop: true}
+	case l.skip >= l.next:
+		return step{commit: true}
 	case l.open.count == 0:
 		return step{stop: l.closing, retry: l.full}
 	case l.closing || l.urgent || len(l.open.raw) >= frameRawBytes:
@@ -87,9 +90,12 @@ func (l *Log) commit(timer *time.Timer) error {
 	b, first, synced := l.open, l.durable+1, l.durable
 	l.open, l.spare = l.spare, block{}
 	l.urgent, l.inflight = false, len(b.raw)
+	skipped := l.takeJump()
 	l.mu.Unlock()
 
-	b.cuts = append(b.cuts, cut{end: len(b.raw), count: b.count})
+	if b.count > 0 {
+		b.cuts = append(b.cuts, cut{end: len(b.raw), count: b.count})
+	}
 	var stamp pipeline.Stamp
 	if l.o.Stamp != nil {
 		stamp = l.o.Stamp()
@@ -105,6 +111,13 @@ func (l *Log) commit(timer *time.Timer) error {
 		}
 		blocks = append(blocks, &Block{First: h.first, Last: h.last, Stamp: stamp, raw: raw})
 		start, counted = c.end, c.count
+	}
+	if skipped.last > 0 {
+		lost, err := l.writeJump(skipped, header{syncedThrough: synced, stamp: stamp}, timer)
+		if err != nil {
+			return err
+		}
+		blocks = append(blocks, lost)
 	}
 	size := len(kept)
 	b.reset()

@@ -103,10 +103,12 @@ func parse(b []byte) (h header, body []byte, err error) {
 		bodyBytes: le.Uint32(b[56:]), rawBytes: le.Uint32(b[60:]),
 	}
 	switch {
-	case b[4] != frameVersion:
-		return h, nil, ErrVersion
+	case b[4] > frameVersion:
+		return h, nil, pipeline.Newer(ErrVersion, "log frame", uint64(b[4]), frameVersion)
+	case b[4] < frameVersion:
+		return h, nil, ErrCorrupt
 	case b[5]&^flagsKnown != 0 || b[6] != 0 || b[7] != 0:
-		return h, nil, ErrFlags
+		return h, nil, pipeline.NewerFlags(ErrFlags, "log frame", uint64(b[5]&^flagsKnown)|uint64(b[6])<<8|uint64(b[7])<<16)
 	case h.first == 0 || h.last+1 < h.first || h.last == ^uint64(0):
 		return h, nil, ErrCorrupt
 	}

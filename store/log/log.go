@@ -58,6 +58,7 @@ type Log struct {
 	spare     block     // empty, to be the next open one
 	inflight  int       // bytes being committed
 	next      uint64    // position of the next record
+	skip      uint64    // positions up to it are to be left out (SkipTo)
 	durable   uint64
 	first     uint64
 	err       error // why nothing is taken any more

@@ -13,8 +13,11 @@ func recordKind(rec []byte) (byte, []byte, error) {
 	if len(rec) < 2 {
 		return 0, nil, corrupt("short record")
 	}
-	if rec[0] != recordVersion {
-		return 0, nil, fmt.Errorf("%w: %d", ErrVersion, rec[0])
+	switch {
+	case rec[0] > recordVersion:
+		return 0, nil, pipeline.Newer(ErrVersion, "outbox record", uint64(rec[0]), recordVersion)
+	case rec[0] < recordVersion: // version 1 had another layout of files (ErrLayout)
+		return 0, nil, corrupt(fmt.Sprintf("version %d", rec[0]))
 	}
 	if rec[1] < kindChunk || rec[1] > kindSettled {
 		return 0, nil, corrupt(fmt.Sprintf("kind %d", rec[1]))

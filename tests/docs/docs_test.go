@@ -197,7 +197,7 @@ func TestExamplesRun(t *testing.T) {
 var (
 	command = regexp.MustCompile(`(?m)^(?:\$ )?weir ([a-z]+)(?: ([a-z][a-z-]*[a-z]))?`)
 	quoted  = regexp.MustCompile("`weir ([a-z]+)(?: ([a-z][a-z-]*[a-z]))?")
-	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
+	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
 )
 
 // TestCommandsExist: what the pages tell people to type is there.

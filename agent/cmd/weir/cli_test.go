@@ -137,11 +137,15 @@ func TestTwoOnOneStateDir(t *testing.T) {
 	c.want(0, "journal: 0 records", "fsck")
 }
 
-// TestFsckFindsDamage: exit code 1 and a line for it; nothing is deleted.
+// TestFsckFindsDamage: exit code 1 and a line for it; nothing is changed, and a repair deletes nothing.
 func TestFsckFindsDamage(t *testing.T) {
 	c := newCLI(t, cliConfig)
-	c.want(0, "journal: 0 records", "fsck")
 	registry := filepath.Join(c.dir, "state", "pipelines.json")
+	c.want(0, "journal: 0 records", "fsck")
+	if _, err := os.Stat(registry); err == nil {
+		t.Error("a check made a file")
+	}
+	c.want(0, "journal: 0 records", "fsck", "--repair")
 	whole, err := os.ReadFile(registry)
 	if err != nil {
 		t.Fatal(err)
@@ -153,4 +157,9 @@ func TestFsckFindsDamage(t *testing.T) {
 	if left, err := os.ReadFile(registry); err != nil || len(left) != len(whole)/2 {
 		t.Errorf("the damaged file was changed: %v", err)
 	}
+	c.want(0, "REPAIRED: the registry is made anew", "fsck", "--repair")
+	if kept, _ := filepath.Glob(registry + ".aside-*"); len(kept) != 1 {
+		t.Error("the damaged registry is not kept")
+	}
+	c.want(0, "journal: 0 records", "fsck")
 }

@@ -78,7 +78,9 @@ func (o *options) takeSavepoint(c *cobra.Command, pipeline string, to api.Savepo
 	if err != nil {
 		return err
 	}
+	done := o.showProgress(c, client, pipeline)
 	list, err := client.CreateSavepoint(c.Context(), pipeline, to, stop)
+	done()
 	if err != nil {
 		return err
 	}
@@ -214,7 +216,9 @@ An order that cannot be carried out keeps the pipeline from starting: --cancel, 
 			}
 			client, err := o.client()
 			if err == nil {
+				done := o.showProgress(c, client, args[0])
 				err = client.RestoreSavepoint(c.Context(), args[0], r)
+				done()
 			}
 			if !errors.Is(err, api.ErrNotRunning) {
 				return err

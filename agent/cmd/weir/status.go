@@ -91,6 +91,9 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 
 func printPipeline(t io.Writer, p *api.PipelineStatus) {
 	fmt.Fprintf(t, "\npipeline %s\t%s\tposition %d\tlag %d\trestarts %d\n", p.Name, strings.ToUpper(p.State), p.Position, p.Lag, p.Restarts)
+	if p.Progress != nil {
+		fmt.Fprintf(t, "  %s\n", p.Progress)
+	}
 	if p.Error != "" {
 		fmt.Fprintf(t, "  error\t%s\n", p.Error)
 	}
