@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/central"
@@ -74,4 +75,74 @@ func TestARefusedTakeoverFencesNobody(t *testing.T) {
 	}
 	old.await("the device before is fenced", fenced)
 	old.end()
+}
+
+// TestATakeoverIsCutShortAnywhere: a crash behind each step leaves a state_dir in which no agent starts; the same call then ends, and the pipeline goes on with its next sequence.
+func TestATakeoverIsCutShortAnywhere(t *testing.T) {
+	old := newBench(t, pipelineNamed("p", "log"))
+	old.text = "board: one\n" + old.text
+	claimed(old)
+	old.start()
+	old.put(1, 40)
+	old.await("the first rows are out", at(40))
+	from := t.TempDir()
+	if _, err := old.agent.CreateSavepoint(t.Context(), "p", api.SavepointOptions{Pipeline: "p", Dir: from}); err != nil {
+		t.Fatal(err)
+	}
+	old.halt()
+	crash := errors.New("crash")
+	var steps []string
+	for n := 0; n == 0 || n <= len(steps); n++ { // the first goes through, and tells which steps there are
+		twin := old.twin()
+		state := filepath.Join(twin.dir, "state")
+		if err := os.MkdirAll(state, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		o := TakeoverOptions{Gateway: "test", From: Directory(from), claims: twin.options.claims}
+		o.fault = func(at string) error {
+			if n == 0 {
+				steps = append(steps, at)
+			} else if at == steps[n-1] {
+				return crash
+			}
+			return nil
+		}
+		if _, err := Takeover(t.Context(), twin.parse(), o); n > 0 {
+			if !errors.Is(err, crash) {
+				t.Fatalf("%s: %v", steps[n-1], err)
+			}
+			if refuseCutShort(state) == nil {
+				t.Fatalf("%s: an agent would start in half a restore", steps[n-1])
+			}
+			o.fault = nil
+			if _, err := Takeover(t.Context(), twin.parse(), o); err != nil {
+				t.Fatalf("%s, again: %v", steps[n-1], err)
+			}
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if err := refuseCutShort(state); err != nil {
+			t.Fatal(err)
+		}
+		twin.start()
+		twin.put(201, 220)
+		twin.await("it goes on", at(20))
+		own, rows := identity.GenerationsOf(twin.agent.incarnation().Major), 0
+		for _, s := range twin.sequences("now") {
+			if s.generation != own {
+				continue
+			}
+			if s.row.ID != 201+rows || s.seq != uint64(41+rows) {
+				t.Errorf("%d of %v: row %d is %d of generation %d", n, steps, s.row.ID, s.seq, s.generation)
+			}
+			rows++
+		}
+		if rows != 20 {
+			t.Errorf("%d of %v: %d rows", n, steps, rows)
+		}
+		twin.halt()
+	}
+	if len(steps) < 7 {
+		t.Errorf("steps %v", steps)
+	}
 }
