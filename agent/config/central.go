@@ -33,6 +33,8 @@ var centralObject = &object[Central]{what: "central", place: func(c *Central, at
 	set("ca", fileKind, func(c *Central) *string { return &c.CAFile }, "CA certificates (PEM). Left out: the system's."),
 	set("interval", durationKind{least: time.Second, most: 7 * 24 * time.Hour}, func(c *Central) *time.Duration { return &c.Interval },
 		"Each pipeline's newest checkpoint is uploaded at most so often. What a dead device loses is at least that old.", byDefault("1m")),
+	set("ship_journal", durationKind{least: time.Second, most: time.Hour}, func(c *Central) *time.Duration { return &c.ShipJournal },
+		"Records that came behind the newest upload are shipped so often too: a dead device loses no more than that much and what was on its way. Left out: they are not shipped."),
 	set("bandwidth", sizeKind{least: 64, most: 1 << 32}, func(c *Central) *int64 { return &c.Bandwidth }, "Most bytes per second. Left out: no limit but that of link."),
 	set("link", textKind{what: "the name of a link"}, func(c *Central) *plan.Text { return &c.Link },
 		"The link it sends over, from the section links, with the priority low: results go first. Left out: none."),
