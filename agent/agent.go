@@ -44,10 +44,11 @@ type Options struct {
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
 
-	claims claims  // of tests
-	hasty  bool    // planted by tests: plans on probation are uploaded
-	fs     disk.FS // nil: disk.OS
-	looks  bool    // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
+	claims       claims  // of tests
+	hasty        bool    // planted by tests: plans on probation are uploaded
+	replayUnheld bool    // planted by tests: streams are opened before the results of shipped records are made
+	fs           disk.FS // nil: disk.OS
+	looks        bool    // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
 
 // Agent is one running daemon.
@@ -168,14 +169,19 @@ func (a *Agent) open() (err error) {
 	return nil
 }
 
-// openJournal recovers the journal; the clock goes on from its last stamp.
-func (a *Agent) openJournal(dir string, after pipeline.Position) error {
-	c := log.Default()
-	j := a.config.Journal
+// journalConfig takes the settings over.
+func journalConfig(cfg *config.Config) log.Config {
+	c, j := log.Default(), cfg.Journal
 	c.MaxBytes, c.ReserveBytes, c.Linger, c.SegmentBytes, c.Compress = j.MaxBytes, j.ReserveBytes, j.Linger, j.SegmentBytes, j.Compress
 	if j.UnsyncedBytes > 0 {
 		c.MaxUnsynced = int(j.UnsyncedBytes)
 	}
+	return c
+}
+
+// openJournal recovers the journal; the clock goes on from its last stamp.
+func (a *Agent) openJournal(dir string, after pipeline.Position) error {
+	c := journalConfig(a.config)
 	clock := &lateClock{}
 	jr, recovery, err := journal.Open(journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: clock.stamp, After: after, Logger: a.log})
 	if err != nil {

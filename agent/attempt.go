@@ -50,7 +50,9 @@ type attempt struct {
 	fallbacks   []snapshot.Fallback
 	skip        []exec.Poison // records that steps go on without
 	steps       []*plan.StepSpec
-	stale       []string // lookup files that changed since the checkpoint; it goes on with their earlier content
+	replay      pipeline.Position // results of records up to there are made first, and then sent; 0: see replay.go
+	settled     chan struct{}     // closed once links may begin
+	stale       []string          // lookup files that changed since the checkpoint; it goes on with their earlier content
 }
 
 // finalCheckpointWait bounds the last checkpoint of a graceful stop: systemd's TimeoutStopSec is 90 s by default.
@@ -68,7 +70,17 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.coordinator.Run(gctx) })
 	for _, l := range a.links {
-		group.Go(func() error { return l.run(gctx, a.agent.fencedBy) })
+		group.Go(func() error {
+			select {
+			case <-a.settled:
+				return l.run(gctx, a.agent.fencedBy)
+			case <-gctx.Done():
+				return gctx.Err()
+			}
+		})
+	}
+	if a.replay > 0 {
+		group.Go(func() error { return a.settleReplay(gctx) })
 	}
 	if a.feed != nil {
 		group.Go(func() error { return a.feed.run(gctx) })
@@ -78,7 +90,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	}
 	group.Go(func() error { return a.engine.Run(gctx) })
 	ready(a)
-	if !a.held.holds() { // it ended while this attempt opened
+	if !a.held.holds() && a.replay == 0 { // it ended while this attempt opened
 		a.outbox.LetGo()
 	}
 	err := group.Wait()
@@ -106,6 +118,7 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.restorePending(ctx); err != nil {
 		return err
 	}
+	a.holdReplay()
 	lost, err := a.settleLost(ctx)
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
@@ -31,6 +33,7 @@ type offsites struct {
 	bucket   bucket.Bucket
 	interval time.Duration
 	public   string
+	shipping *shipping // nil: no records are shipped
 
 	mu    sync.Mutex
 	pipes map[snapshot.UUID]*offsitePipe
@@ -79,6 +82,7 @@ func (a *Agent) openCentral() error {
 	if o.uploader, err = central.New(u); err != nil {
 		return err
 	}
+	o.shipping = a.newShipping()
 	return nil
 }
 
@@ -129,10 +133,13 @@ func (o *offsites) pipe(id snapshot.UUID) *offsitePipe {
 
 // run uploads until ctx ends. A nil one has nothing to upload.
 func (o *offsites) run(ctx context.Context) error {
-	if o != nil {
-		o.uploader.Run(ctx)
+	if o == nil {
+		return nil
 	}
-	return nil
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { o.uploader.Run(ctx); return nil })
+	group.Go(func() error { return o.shipping.run(ctx) })
+	return group.Wait()
 }
 
 func (o *offsites) close() error {
@@ -325,6 +332,16 @@ func (a *Agent) centralStatus(id snapshot.UUID) *api.CentralStatus {
 		out.AgeSeconds = s.Age.Seconds()
 	case s.Serial > 0 && stamp.Trusted && stamp.Wall >= s.CreatedMs: // uploaded before this start
 		out.AgeSeconds = float64(stamp.Wall-s.CreatedMs) / 1e3
+	}
+	out.LossSeconds = out.AgeSeconds
+	if ship := a.offsites.shipping; ship != nil {
+		age, upTo, err := ship.lossAge(s.Position, a.journal.Durable(), time.Now())
+		if out.Shipped = upTo; age >= 0 && (out.LossSeconds < 0 || age < out.LossSeconds) {
+			out.LossSeconds = age
+		}
+		if out.Error == "" && err != "" {
+			out.Error = "records are not shipped: " + err
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

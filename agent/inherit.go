@@ -21,14 +21,21 @@ const inheritedFile = "inherited.json"
 type inheritance struct {
 	Generation uint64            `json:"generation"`
 	Sinks      map[string]uint64 `json:"sinks"` // uid → the last number
+	// Replay: results of records up to there are made again under the numbers that they had, too; which they are is known once they are made (replay.go). 0: no such.
+	Replay uint64 `json:"replay,omitempty"`
 }
 
-func (a *attempt) inherit(generation uint64, sinks []savepoint.Sink) error {
-	i := inheritance{Generation: generation, Sinks: map[string]uint64{}}
+func (a *attempt) inherit(generation uint64, sinks []savepoint.Sink, replay uint64) error {
+	i := inheritance{Generation: generation, Sinks: map[string]uint64{}, Replay: replay}
 	for _, s := range sinks {
 		i.Sinks[s.UID] = s.Seq
 	}
-	b, err := json.Marshal(&i)
+	return a.saveInheritance(&i)
+}
+
+// saveInheritance is durable on return.
+func (a *attempt) saveInheritance(i *inheritance) error {
+	b, err := json.Marshal(i)
 	if err == nil {
 		err = disk.WriteFileAtomic(disk.OS, filepath.Join(a.dir(), inheritedFile), append(b, '\n'))
 	}
@@ -40,18 +47,24 @@ func (a *attempt) inherit(generation uint64, sinks []savepoint.Sink) error {
 
 // inherited is what a stream may find upstream of the generation before. A file that is not readable says nothing: those results are sent again.
 func (a *attempt) inherited(uid string) (o outbox.Inherited) {
-	b, err := disk.ReadFile(disk.OS, filepath.Join(a.dir(), inheritedFile))
-	var i inheritance
-	if err == nil {
-		err = json.Unmarshal(b, &i)
-	}
+	i, err := a.inheritance()
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			a.log.Error("what the generation inherits is not readable; results that upstream holds may be sent once more", "error", err)
-		}
+		a.log.Error("what the generation inherits is not readable; results that upstream holds may be sent once more", "error", err)
 		return o
 	}
 	return outbox.Inherited{Generation: i.Generation, Seq: i.Sinks[uid]}
+}
+
+// inheritance reads it; the zero value: there is none.
+func (a *attempt) inheritance() (i inheritance, err error) {
+	b, err := disk.ReadFile(disk.OS, filepath.Join(a.dir(), inheritedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return i, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &i)
+	}
+	return i, err
 }
 
 // raiseGeneration lets the sinks go on in the first generation of this device's own, whose numbers no other device has used (Retake). No record is lost.
@@ -72,5 +85,5 @@ func (a *attempt) inheritMarks(generation uint64, marks []pipeline.SinkMark) err
 	for _, m := range marks {
 		sinks = append(sinks, savepoint.Sink{UID: m.UID, Seq: m.Seq})
 	}
-	return a.inherit(generation, sinks)
+	return a.inherit(generation, sinks, 0)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink/bucket"
@@ -98,6 +99,18 @@ func (u *uploads) Leave(ctx context.Context, gateway, into string) (list []Left,
 	}
 	slices.SortFunc(list, func(a, b Left) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return list, nil
+}
+
+// Records finds what was shipped of a journal.
+func (u *uploads) Records(ctx context.Context, gateway, journal string, above uint64) (out Records, err error) {
+	f := &central.Fetcher{Gateway: gateway, Bucket: u.bucket, Trust: u.trust, Timeout: u.timeout}
+	r, err := f.Records(ctx, journal, above)
+	if err != nil {
+		return out, err
+	}
+	out = Records{Last: r.Last, WallMs: r.WallMs, Notes: r.PassedOver}
+	out.Each = func(take func(*pipeline.Block, pipeline.Stamp) error) error { return r.Each(u.unseal, take) }
+	return out, nil
 }
 
 func laterUpload(a, b *central.Manifest) bool {

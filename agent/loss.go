@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -27,6 +28,8 @@ type Loss struct {
 	Position uint64 `json:"position"`
 	LeftMs   int64  `json:"left_ms"`
 	TakenMs  int64  `json:"taken_ms"`
+	// After: results of records up to it lack nothing, since the device before had shipped them (Position is then the last of them); 0: none were.
+	After uint64 `json:"after,omitempty"`
 }
 
 // wallLike is how far an event time may be from the wall clock that is taken for the same clock.
@@ -107,5 +110,5 @@ func (a *attempt) readLoss() (*exec.Loss, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: read which windows are partial: %s: %w", errFinal, name, err)
 	}
-	return &exec.Loss{FromMs: l.FromMs, ToMs: l.ToMs}, nil
+	return &exec.Loss{FromMs: l.FromMs, ToMs: l.ToMs, After: pipeline.Position(l.After)}, nil
 }

@@ -58,6 +58,7 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 		if c := p.Central; c != nil {
 			metrics.WriteGaugeUint64(w, "weir_central_position"+l, c.Position)
 			metrics.WriteGaugeFloat64(w, "weir_central_age_seconds"+l, c.AgeSeconds)
+			metrics.WriteGaugeFloat64(w, "weir_central_loss_seconds"+l, c.LossSeconds)
 			metrics.WriteGaugeUint64(w, "weir_central_pending_bytes"+l, c.Pending)
 			metrics.WriteGaugeUint64(w, "weir_central_ok"+l, flag(c.Error == ""))
 			metrics.WriteGaugeUint64(w, "weir_central_fenced"+l, flag(c.Fenced))

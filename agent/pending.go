@@ -284,7 +284,11 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 			return err
 		}
 	case way.Restarted:
-		if err := a.inherit(f.Head.Generation, f.Head.Sinks); err != nil {
+		replay := uint64(0)
+		if verdict.Same && way.Position == pipeline.Position(f.Head.Position) { // the results are those that the device before made
+			replay = o.Replay
+		}
+		if err := a.inherit(f.Head.Generation, f.Head.Sinks, replay); err != nil {
 			return err
 		}
 	}

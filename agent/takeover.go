@@ -22,6 +22,7 @@ import (
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/uplink"
 )
 
@@ -70,6 +71,8 @@ type TakenOverPipeline struct {
 	Name string `json:"name"`
 	UUID string `json:"uuid,omitempty"`
 	Loss *Loss  `json:"loss,omitempty"`
+	// State is the last record that the state has; those behind it up to Loss.Position were shipped and are replayed.
+	State uint64 `json:"state,omitempty"`
 }
 
 // takeoverFile in state_dir says that a replacement is under way. It is durable before anything is claimed or written, and goes last: until then no agent starts here, and the
@@ -106,7 +109,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 	if err := o.fault("begun"); err != nil {
 		return nil, err
 	}
-	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.Board, os.ReadFile), poll: cmp.Or(cfg.Central.FencePoll, pollDefault)}
+	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.Board, os.ReadFile), poll: cmp.Or(cfg.Central.FencePoll, pollDefault), journal: journalConfig(cfg)}
 	for _, p := range cfg.Pipelines {
 		if p.Restart.Failover == config.FailoverRegion {
 			t.wanted = append(t.wanted, p.Regions()...)
@@ -140,6 +143,8 @@ type takeover struct {
 	takenMs int64
 	poll    time.Duration
 	told    *TakenOver
+	journal log.Config
+	records Records
 }
 
 func (t *takeover) run(ctx context.Context) error {
@@ -176,6 +181,12 @@ func (t *takeover) run(ctx context.Context) error {
 	record.LeastGeneration = identity.GenerationsOf(record.Major)
 	t.told.Incarnation = record.Incarnation().String()
 	if err := t.o.fault("fetched"); err != nil {
+		return err
+	}
+	if err := t.takeRecords(ctx); err != nil {
+		return err
+	}
+	if err := t.o.fault("journaled"); err != nil {
 		return err
 	}
 	registry, err := OpenRegistry(disk.OS, t.dir)
@@ -309,6 +320,15 @@ func (t *takeover) order(r *Registry, p *config.Pipeline) error {
 		return err
 	}
 	loss := lossOf(&f.Head, clocks, latenessOf(p), t.takenMs, t.poll)
+	behind, replay := t.behind(), t.records.Last
+	switch {
+	case replay == 0:
+	case replay <= f.Head.Position: // its state has them all
+		behind, replay = f.Head.Position, 0
+	default: // they are where they were
+		behind = f.Head.Position
+		loss.Position, loss.After, loss.LeftMs = replay, replay, max(loss.LeftMs, t.records.WallMs)
+	}
 	dir := filepath.Join(t.dir, "pipelines", id.String())
 	if err := disk.OS.MkdirAll(dir); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
@@ -316,12 +336,12 @@ func (t *takeover) order(r *Registry, p *config.Pipeline) error {
 	if err := loss.save(dir); err != nil {
 		return err
 	}
-	err = writeRestore(dir, api.RestoreOptions{File: t.files[name], Claim: true, Takeover: true, Behind: t.behind(), AcceptGap: true, AllowDroppedState: t.o.AllowDroppedState})
+	err = writeRestore(dir, api.RestoreOptions{File: t.files[name], Claim: true, Takeover: true, Behind: behind, Replay: replay, AcceptGap: true, AllowDroppedState: t.o.AllowDroppedState})
 	if err != nil {
 		return err
 	}
 	r.Pipelines[name] = id.String()
-	t.told.Pipelines = append(t.told.Pipelines, TakenOverPipeline{Name: name, UUID: id.String(), Loss: &loss})
+	t.told.Pipelines = append(t.told.Pipelines, TakenOverPipeline{Name: name, UUID: id.String(), Loss: &loss, State: f.Head.Position})
 	return nil
 }
 

@@ -48,6 +48,8 @@ type RestoreOptions struct {
 	Takeover bool `json:"takeover,omitempty"`
 	// Behind is the highest position of all that is taken over: state holds positions, and what this journal gives out lies behind them.
 	Behind uint64 `json:"behind,omitempty"`
+	// Replay: the journal has the records behind the savepoint up to that position, as the device before had them.
+	Replay uint64 `json:"replay,omitempty"`
 }
 
 // bodyMax bounds what a request may bring.

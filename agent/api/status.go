@@ -143,16 +143,20 @@ type CentralStatus struct {
 	Position   uint64 `json:"position"`
 	// Created is when that checkpoint was made, by this device's clock.
 	Created *time.Time `json:"created,omitempty"`
-	// AgeSeconds is what would be lost if the device died now: how old the newest state in the store is. -1: not known.
+	// AgeSeconds is how old the newest state in the store is: without shipped records, what would be lost if the device died now. -1: not known.
 	AgeSeconds float64 `json:"age_seconds"`
-	Pending    uint64  `json:"pending_bytes"` // of the upload under way
-	Base       bool    `json:"base"`          // it holds all of the state
-	Sent       uint64  `json:"sent_bytes_total"`
-	Uploads    uint64  `json:"uploads_total"`
-	BaseBytes  uint64  `json:"base_bytes"`
-	DeltaBytes uint64  `json:"delta_bytes"`
-	Fenced     bool    `json:"fenced,omitempty"` // another device writes for this gateway
-	Error      string  `json:"error,omitempty"`
+	// LossSeconds is the recovery point: how old the oldest record is that neither the state in the store nor what was shipped behind it has. -1: not known.
+	LossSeconds float64 `json:"loss_seconds"`
+	// Shipped is the last record that was shipped behind that state; 0: none (central.ship_journal).
+	Shipped    uint64 `json:"shipped,omitempty"`
+	Pending    uint64 `json:"pending_bytes"` // of the upload under way
+	Base       bool   `json:"base"`          // it holds all of the state
+	Sent       uint64 `json:"sent_bytes_total"`
+	Uploads    uint64 `json:"uploads_total"`
+	BaseBytes  uint64 `json:"base_bytes"`
+	DeltaBytes uint64 `json:"delta_bytes"`
+	Fenced     bool   `json:"fenced,omitempty"` // another device writes for this gateway
+	Error      string `json:"error,omitempty"`
 }
 
 // StateStatus is what the backend pebble holds, in bytes.

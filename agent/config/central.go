@@ -33,6 +33,8 @@ var centralObject = &object[Central]{place: func(c *Central, at plan.Pos) { c.Po
 	set("ca", at(func(c *Central) *string { return &c.CAFile }).is(fileKind), "CA certificates (PEM). Left out: the system's."),
 	set("interval", at(func(c *Central) *time.Duration { return &c.Interval }).is(durationKind{least: time.Second, most: 7 * 24 * time.Hour}),
 		"Each pipeline's newest checkpoint is uploaded at most so often. What a dead device loses is at least that old.", byDefault("1m")),
+	set("ship_journal", at(func(c *Central) *time.Duration { return &c.ShipJournal }).is(durationKind{least: time.Second, most: time.Hour}),
+		"Records that came behind the newest upload are shipped so often too: a dead device loses no more than that much and what was on its way. Left out: they are not shipped."),
 	set("bandwidth", at(func(c *Central) *int64 { return &c.Bandwidth }).is(sizeKind{least: 64, most: 1 << 32}), "Most bytes per second. Left out: no limit but that of link."),
 	set("link", at(func(c *Central) *plan.Text { return &c.Link }).is(textKind{what: "the name of a link"}),
 		"The link it sends over, from the section links, with the priority low: results go first. Left out: none."),

@@ -15,7 +15,8 @@ type Central struct {
 	CredentialsFile string
 	CAFile          string
 	Interval        time.Duration
-	Bandwidth       int64 // bytes per second; 0: no limit
+	ShipJournal     time.Duration // 0: records are not shipped
+	Bandwidth       int64         // bytes per second; 0: no limit
 	Link            plan.Text
 	RebaseRatio     float64
 	Retained        int

@@ -10,7 +10,12 @@ import (
 
 // Loss is a stretch of event time of which records are lost to the pipeline for good: it goes on from the state of another device, and what that device received behind it
 // is not in the journal. It is the same in every replay, so that what it does to results is.
-type Loss struct{ FromMs, ToMs int64 }
+//
+// Results of records up to After are whole, whatever their window: the records that are lost came behind it. 0: none are known to be.
+type Loss struct {
+	FromMs, ToMs int64
+	After        pipeline.Position
+}
 
 // lossColumns are where a sink's rows have the bounds of their window; ok is false when they have none, or are documents as they came.
 type lossColumns struct {
@@ -49,8 +54,8 @@ func lossColumnsOf(columns []codec.Column, whole int) (l lossColumns) {
 
 // mark adds the member to the object at the end of b, of a row whose window overlaps the loss. A window [start, end) was open at its beginning when end lies behind it; a count window's
 // end is its last record.
-func (l *lossColumns) mark(b []byte, loss *Loss, slots []pipeline.Value) []byte {
-	if !l.ok || loss == nil {
+func (l *lossColumns) mark(b []byte, loss *Loss, pos pipeline.Position, slots []pipeline.Value) []byte {
+	if !l.ok || loss == nil || loss.After > 0 && pos <= loss.After {
 		return b
 	}
 	start, end := slots[l.start], slots[l.end]

@@ -133,7 +133,7 @@ func (l *encodeLane) encode(s *sink, rows []pipeline.Row, into []encoded) {
 			into[i] = encoded{err: err}
 			continue
 		}
-		b = otherResult(s.marks.mark(b, s.loss, rows[i].Slots))
+		b = otherResult(s.marks.mark(b, s.loss, rows[i].Pos, rows[i].Slots))
 		l.chunk = b
 		into[i] = encoded{payload: b[start:len(b):len(b)]}
 	}

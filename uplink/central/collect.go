@@ -23,6 +23,7 @@ type marked map[string]int64
 
 // collect deletes what no retained upload needs: marked first, and seen twice (FORMAT.md).
 func (u *Uploader) collect(ctx context.Context) error {
+	u.oldest = map[string]uint64{}
 	keep, err := u.mark(ctx)
 	if err != nil {
 		return err
@@ -36,6 +37,23 @@ func (u *Uploader) collect(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list %ss: %w", k, err)
 		}
+	}
+	var doomed []string // records that lie below what every retained upload of their journal stands at: no head goes back behind one
+	err = u.each(ctx, u.names.All(KindRecords), func(o bucket.Object) error {
+		n, err := Parse(o.Name)
+		if err != nil {
+			return nil
+		}
+		switch oldest, held := u.oldest[n.Journal]; {
+		case !held: // of a journal that is gone
+			all[o.Name] = o
+		case n.Last <= oldest || u.plant.keepNone:
+			doomed = append(doomed, o.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list shipped records: %w", err)
 	}
 	for name, size := range keep {
 		if o, ok := all[name]; !u.plant.collectDeaf && (!ok || size >= 0 && o.Bytes != size) {
@@ -53,7 +71,6 @@ func (u *Uploader) collect(ctx context.Context) error {
 	}
 	u.protect(keep)
 	suspects := map[string]int64{}
-	var doomed []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		o := all[name]
 		if _, ok := keep[name]; ok {
@@ -178,6 +195,9 @@ func (u *Uploader) markUploads(ctx context.Context, keep marked, id UUID, sha SH
 			return u.broken(fmt.Errorf("manifest %s: %w", sha, err))
 		}
 		keep[u.names.Of(KindManifest, sha)] = int64(len(b))
+		if at, held := u.oldest[m.Journal]; !held || m.Position < at {
+			u.oldest[m.Journal] = m.Position
+		}
 		for _, r := range m.refs() {
 			keep[u.names.Of(KindObject, r.SHA)] = int64(r.Bytes)
 		}

@@ -184,5 +184,7 @@ type planted struct {
 	collectDeaf bool // collection deletes what the newest manifest does not name, without reading the others
 	once        bool // collection deletes at the first sight, whatever its age
 	fenceless   bool // the claim is not asked
+	holes       bool // shipped records with a hole are taken
+	keepNone    bool // collection deletes shipped records that a retained upload needs
 	trusting    bool // a chain that was confirmed is not looked for, though the store has forgotten its head
 }

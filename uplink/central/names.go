@@ -3,6 +3,7 @@ package central
 import (
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +29,7 @@ const (
 	KindManifest Kind = "manifest"
 	KindIndex    Kind = "index"
 	KindObject   Kind = "object"
+	KindRecords  Kind = "records"
 )
 
 // Names makes the names of a gateway's objects (FORMAT.md); Parse is the inverse.
@@ -51,12 +53,24 @@ func (n Names) All(k Kind) string { return n.dir + string(k) + "/" }
 // Of is the name of an object that is called by its sha.
 func (n Names) Of(k Kind, s SHA) string { return n.dir + string(k) + "/" + s.String() }
 
+// AllRecords is what the names of all shipped records of a journal begin with, with its slash.
+func (n Names) AllRecords(journal string) string {
+	return n.All(KindRecords) + escape(journal) + "/"
+}
+
+// Records is the name of a piece of a journal whose last record is at a position.
+func (n Names) Records(journal string, last uint64, s SHA) string {
+	return fmt.Sprintf("%s%016x-%s", n.AllRecords(journal), last, s)
+}
+
 // Name is what Parse finds in one.
 type Name struct {
 	Gateway  string
 	Kind     Kind
-	Pipeline UUID // of a head
-	SHA      SHA  // of a manifest, index or object
+	Pipeline UUID   // of a head
+	SHA      SHA    // of a manifest, index, object or records
+	Journal  string // of records
+	Last     uint64 // of records: the position of the last one
 }
 
 // Parse takes a name apart. It refuses all that Names does not make.
@@ -72,6 +86,11 @@ func Parse(name string) (n Name, err error) {
 	switch {
 	case n.Kind == KindClaim && len(parts) == 2:
 		return n, nil
+	case n.Kind == KindRecords && len(parts) == 4:
+		if !n.parseRecords(parts[2], parts[3]) {
+			return Name{}, bad
+		}
+		return n, nil
 	case len(parts) != 3:
 		return n, bad
 	case n.Kind == KindHead:
@@ -86,6 +105,22 @@ func Parse(name string) (n Name, err error) {
 		return n, bad
 	}
 	return n, nil
+}
+
+func (n *Name) parseRecords(journal, piece string) (ok bool) {
+	if n.Journal, ok = unescape(journal); !ok || n.Journal == "" || escape(n.Journal) != journal {
+		return false
+	}
+	last, sha, ok := strings.Cut(piece, "-")
+	if !ok || len(last) != 16 || len(sha) != 2*len(n.SHA) || strings.ToLower(piece) != piece {
+		return false
+	}
+	if _, err := hex.Decode(n.SHA[:], []byte(sha)); err != nil {
+		return false
+	}
+	var err error
+	n.Last, err = strconv.ParseUint(last, 16, 64)
+	return err == nil
 }
 
 // escape makes one element of any text.

@@ -89,7 +89,8 @@ type Uploader struct {
 	fails    int
 	uploads  int
 	collects bool
-	suspects map[string]int64 // what was a candidate at the last collection, and when it was written
+	oldest   map[string]uint64 // by journal: the lowest position of a retained upload, as the collection under way has found it
+	suspects map[string]int64  // what was a candidate at the last collection, and when it was written
 
 	collected atomic.Uint64
 	plant     planted

@@ -153,6 +153,9 @@ func printCentral(t io.Writer, c *api.CentralStatus) {
 	default:
 		fmt.Fprintf(t, "  central\t%d\tat %d\t%.1f s old", c.Checkpoint, c.Position, c.AgeSeconds)
 	}
+	if c.Shipped > 0 && c.LossSeconds >= 0 {
+		fmt.Fprintf(t, "\tshipped to %d, at most %.1f s would be lost", c.Shipped, c.LossSeconds)
+	}
 	fmt.Fprintf(t, "\t%d bytes pending\t%d uploads, %d bytes sent\t%s\n", c.Pending, c.Uploads, c.Sent, c.Error)
 }
 

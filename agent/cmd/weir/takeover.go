@@ -72,6 +72,12 @@ func printTakeover(w io.Writer, t *agent.TakenOver) error {
 			continue
 		}
 		l := p.Loss
+		if l.After > 0 {
+			fmt.Fprintf(w, "pipeline %s: goes on from position %d and replays what was shipped behind it, up to position %d of %s; lost is what came between then and now, %s (%s)\n",
+				p.Name, p.State, l.After, day(l.LeftMs), day(l.TakenMs), time.Duration(max(0, l.TakenMs-l.LeftMs))*time.Millisecond)
+			fmt.Fprintf(w, "  results of later records whose windows overlap %s to %s are marked partial\n", day(l.FromMs), day(l.ToMs))
+			continue
+		}
 		fmt.Fprintf(w, "pipeline %s: goes on from position %d, left %s; lost is what came between then and now, %s (%s)\n",
 			p.Name, l.Position, day(l.LeftMs), day(l.TakenMs), time.Duration(max(0, l.TakenMs-l.LeftMs))*time.Millisecond)
 		fmt.Fprintf(w, "  windows that overlap %s to %s are marked partial\n", day(l.FromMs), day(l.ToMs))
