@@ -23,6 +23,7 @@ type Report struct {
 	Upload     *central.Manifest
 	Key        string               // that signed it
 	PassedOver []central.PassedOver // newer uploads that could not be read: what they had is lost
+	Newer      []central.PassedOver // uploads above it that no head names
 	Bytes      uint64               // fetched
 }
 
@@ -64,7 +65,7 @@ func Fetch(ctx context.Context, f *central.Fetcher, id central.UUID, fsys disk.F
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Head: h, Summary: sum, Upload: got.Manifest, Key: central.FormatPublic(got.Key), PassedOver: got.PassedOver, Bytes: got.Bytes}
+	r := &Report{Head: h, Summary: sum, Upload: got.Manifest, Key: central.FormatPublic(got.Key), PassedOver: got.PassedOver, Newer: got.Newer, Bytes: got.Bytes}
 	return r, scratch.RemoveAll()
 }
 

@@ -106,7 +106,7 @@ func New(c Config) (*Uploader, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Uploader{config: c, names: NamesOf(c.Gateway), codec: codec, log: c.Logger, woken: make(chan struct{}, 1)}, nil
+	return &Uploader{config: c, names: NamesOf(c.Gateway), codec: codec, log: c.Logger, woken: make(chan struct{}, 1), plant: built()}, nil
 }
 
 // pause waits behind a failure, or until another pipeline has something to upload: what holds up the one need not hold up the other.
