@@ -83,13 +83,24 @@ func (p *applier) watch(ctx context.Context, k *applyAsk) (why string) {
 		}
 		if time.Since(told) >= 10*time.Second {
 			told = time.Now()
-			k.tell(api.ApplyEvent{Doing: fmt.Sprintf("on probation for %s more", max(0, wait-since).Round(time.Second))})
+			k.tell(api.ApplyEvent{Doing: probationLeft(wait-since, max(wait, gateWait)-since, max(wait, p.sinkWait)-since, waits, away)})
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// probationLeft tells how long the probation lasts, or behind its end what it still waits for, and how long.
+func probationLeft(left, gates, sinks time.Duration, waits, away string) string {
+	switch {
+	case left > 0:
+		return fmt.Sprintf("on probation for %s more", left.Round(time.Second))
+	case waits != "":
+		return fmt.Sprintf("waiting for up to %s: %s", max(0, gates).Round(time.Second), waits)
+	}
+	return fmt.Sprintf("waiting for up to %s: %s", max(0, sinks).Round(time.Second), away)
 }
 
 // trying tells whether any plan is on probation: a pipeline that only goes needs none.

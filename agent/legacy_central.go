@@ -108,7 +108,14 @@ func laterUpload(a, b *central.Manifest) bool {
 func (u *uploads) fetch(ctx context.Context, f *central.Fetcher, l central.Listed, into string) Left {
 	left := Left{Pipeline: l.Manifest.Name}
 	left.File = filepath.Join(into, "restored-"+strings.ReplaceAll(cmp.Or(left.Pipeline, l.UUID.String()), plan.PartSeparator, "_")+SavepointSuffix)
-	report, err := offsite.Fetch(ctx, f, l.UUID, disk.OS, left.File)
+	err := os.Remove(left.File) // of the call before
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	var report *offsite.Report
+	if err == nil {
+		report, err = offsite.FetchKeeping(ctx, f, l.UUID, disk.OS, left.File)
+	}
 	if err != nil {
 		left.Err = err
 		return left

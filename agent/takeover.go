@@ -29,7 +29,8 @@ import (
 type Legacy interface {
 	// Look tells whether there is anything of a gateway.
 	Look(ctx context.Context, gateway string) error
-	// Leave puts a savepoint of each pipeline of a gateway into a directory, each whole or not at all, and tells of each. A pipeline whose state cannot be had has an Err.
+	// Leave puts a savepoint of each pipeline of a gateway into a directory, each whole or not at all, and tells of each. A pipeline whose state cannot be had has an Err. Called again
+	// it replaces them by what is newest then; pieces that it keeps for that lie in directories that end with offsite.PartsSuffix.
 	Leave(ctx context.Context, gateway, into string) ([]Left, error)
 }
 
@@ -83,8 +84,9 @@ func refuseCutShort(stateDir string) error {
 	return nil
 }
 
-// Takeover makes an empty state_dir that of a device in another's place (RULES 23, 27): it claims the gateway under a new major, which fences the device before, fetches what that has
-// left, and orders its restore at the next start, under a new generation. A crash anywhere leaves a state_dir in which no agent starts and the same call begins anew.
+// Takeover makes an empty state_dir that of a device in another's place (RULES 23, 27): it fetches what the device before has left and judges it, claims the gateway under a new major,
+// which fences that device, fetches what has come in between, and orders its restore at the next start, under a new generation. What must be refused fences nobody. A crash anywhere
+// leaves a state_dir in which no agent starts and the same call begins anew.
 func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*TakenOver, error) {
 	dir := cfg.StateDir.Value
 	lock, err := LockStateDir(dir)
@@ -93,7 +95,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 	}
 	defer lock.Close()
 	if o.Gateway == "" || cfg.Gateway.Value != "" && cfg.Gateway.Value != o.Gateway {
-		return nil, fmt.Errorf("the config is of gateway %q: it must be %q, whose place this device takes, or not say", cfg.Gateway.Value, o.Gateway)
+		return nil, fmt.Errorf("the config is of gateway %q: it must be %q, whose place this device takes; or leave the gateway's name out of the config", cfg.Gateway.Value, o.Gateway)
 	}
 	if o.fault == nil {
 		o.fault = func(string) error { return nil }
@@ -134,6 +136,7 @@ type takeover struct {
 	wanted  []*config.Pipeline
 	left    map[string]*savepoint.File
 	files   map[string]string
+	fetched []string // files of all that is left, also of what this config does not have
 	takenMs int64
 	poll    time.Duration
 	told    *TakenOver
@@ -143,15 +146,25 @@ func (t *takeover) run(ctx context.Context) error {
 	if err := t.o.From.Look(ctx, t.o.Gateway); err != nil { // a wrong name must fence nobody
 		return fmt.Errorf("look for what gateway %s has left: %w", t.o.Gateway, err)
 	}
-	// The claim comes first: from then on the device before leaves nothing more, and what is fetched is the last.
+	if err := t.fetch(ctx); err != nil { // nor must a restore that is refused
+		return err
+	}
+	defer func() { t.close() }()
+	if err := t.o.fault("judged"); err != nil {
+		return err
+	}
 	major, err := t.claim(ctx)
 	if err != nil {
 		return err
 	}
+	// From now on the device before leaves nothing more: what is fetched is the last.
+	t.close()
 	if err := t.fetch(ctx); err != nil {
 		return err
 	}
-	defer t.close()
+	if err := t.removeParts(); err != nil {
+		return err
+	}
 	if above := t.above(); major < above { // no central store, or one that has forgotten a claim
 		if major = above; t.claims != nil {
 			if major, err = t.claims.Take(ctx, identity.Token(t.board), above); err != nil {
@@ -224,8 +237,10 @@ func (t *takeover) fetch(ctx context.Context) error {
 		return fmt.Errorf("fetch what gateway %s has left: %w", t.o.Gateway, err)
 	}
 	t.left, t.files = map[string]*savepoint.File{}, map[string]string{}
+	t.told.Left, t.told.Notes, t.fetched = nil, nil, nil
 	gone := map[string]error{}
 	for _, l := range all {
+		t.fetched = append(t.fetched, l.File)
 		if !slices.ContainsFunc(t.wanted, func(p *config.Pipeline) bool { return p.Name.Value == l.Pipeline }) {
 			t.told.Left = append(t.told.Left, l.Pipeline)
 			continue
@@ -322,6 +337,17 @@ func (t *takeover) close() {
 	for _, f := range t.left {
 		_ = f.Close() // only read
 	}
+	t.left = nil
+}
+
+// removeParts removes the pieces that the savepoints were made of.
+func (t *takeover) removeParts() error {
+	for _, file := range t.fetched {
+		if err := offsite.RemoveParts(disk.OS, file); err != nil {
+			return fmt.Errorf("remove the pieces of %s: %w", file, err)
+		}
+	}
+	return nil
 }
 
 // pollDefault is how long the device before is taken to go on where no central store tells it.

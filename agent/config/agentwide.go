@@ -63,40 +63,40 @@ var fileKind = stringKind{textKind{what: "a path of a file"}}
 // wordKind is a free non-empty string.
 var wordKind = textKind{what: "a text"}
 
-var journalObject = &object[Journal]{what: "the journal", place: func(j *Journal, at plan.Pos) { j.Pos = at }, list: []*setting{
-	set("max_bytes", sizeKind{least: 1 << 20, most: 16 << 40}, func(j *Journal) *int64 { return &j.MaxBytes },
+var journalObject = &object[Journal]{place: func(j *Journal, at plan.Pos) { j.Pos = at }, section: section{what: "the journal", list: []*setting{
+	set("max_bytes", at(func(j *Journal) *int64 { return &j.MaxBytes }).is(sizeKind{least: 1 << 20, most: 16 << 40}),
 		"Largest size on disk. When it is reached the brokers get no acknowledgement and keep the messages, until 20 % is free.", byDefault("1GiB")),
-	set("reserve", sizeKind{most: 16 << 40}, func(j *Journal) *int64 { return &j.ReserveBytes },
+	set("reserve", at(func(j *Journal) *int64 { return &j.ReserveBytes }).is(sizeKind{most: 16 << 40}),
 		"Space of the file system that the journal leaves free for checkpoints and others.", byDefault("64MiB")),
-	set("linger", durationKind{most: 10 * time.Second}, func(j *Journal) *time.Duration { return &j.Linger },
+	set("linger", at(func(j *Journal) *time.Duration { return &j.Linger }).is(durationKind{most: 10 * time.Second}),
 		"How long a commit waits for more messages before it syncs. Longer: fewer flash writes, later acknowledgements.", byDefault("5ms")),
-	set("segment", sizeKind{least: 256 << 10, most: 1 << 30}, func(j *Journal) *int64 { return &j.SegmentBytes },
+	set("segment", at(func(j *Journal) *int64 { return &j.SegmentBytes }).is(sizeKind{least: 256 << 10, most: 1 << 30}),
 		"Size of one segment file; segments are recycled.", byDefault("4MiB")),
-	set("max_unsynced", sizeKind{least: 64 << 10, most: 1 << 30}, func(j *Journal) *int64 { return &j.UnsyncedBytes },
+	set("max_unsynced", at(func(j *Journal) *int64 { return &j.UnsyncedBytes }).is(sizeKind{least: 64 << 10, most: 1 << 30}),
 		"Most bytes that wait for a sync; then reading from the brokers pauses.", byDefault("8MiB")),
-	set("compress", boolKind{}, func(j *Journal) *bool { return &j.Compress },
+	set("compress", at(func(j *Journal) *bool { return &j.Compress }).is(boolKind{}),
 		"Compress frames where that makes them smaller (zstd; S2 under load).", byDefault("true")),
-}}
+}}}
 
-var apiObject = &object[API]{what: "the api", unknown: notYet(map[string]string{"tcp": "the api answers on its socket; metrics.listen gives the metrics on loopback"}), list: []*setting{
-	set("socket", fileKind, func(a *API) *string { return &a.Socket }, "Path of the unix socket. Left out: weir.sock in state_dir."),
-}}
+var apiObject = &object[API]{section: section{what: "the api", unknown: notYet(map[string]string{"tcp": "the api answers on its socket; metrics.listen gives the metrics on loopback"}), list: []*setting{
+	set("socket", at(func(a *API) *string { return &a.Socket }).is(fileKind), "Path of the unix socket. Left out: weir.sock in state_dir."),
+}}}
 
-var logObject = &object[Log]{what: "the log", list: []*setting{
-	set("level", choiceKind{words: []string{"debug", "info", "warn", "error"}}, func(l *Log) *string { return &l.Level }, "Least level that is written.", byDefault("info")),
-	set("format", choiceKind{words: []string{"text", "json"}}, func(l *Log) *string { return &l.Format }, "Form of a line.", byDefault("text")),
-}}
+var logObject = &object[Log]{section: section{what: "the log", list: []*setting{
+	set("level", at(func(l *Log) *string { return &l.Level }).is(choiceKind{words: []string{"debug", "info", "warn", "error"}}), "Least level that is written.", byDefault("info")),
+	set("format", at(func(l *Log) *string { return &l.Format }).is(choiceKind{words: []string{"text", "json"}}), "Form of a line.", byDefault("text")),
+}}}
 
-var metricsObject = &object[Metrics]{what: "the metrics", list: []*setting{
-	set("listen", addressKind, func(m *Metrics) *plan.Text { return &m.Listen },
+var metricsObject = &object[Metrics]{section: section{what: "the metrics", list: []*setting{
+	set("listen", at(func(m *Metrics) *plan.Text { return &m.Listen }).is(addressKind),
 		"Address and port for /metrics without a token, such as 127.0.0.1:9464; loopback only. Left out: on the API's socket only."),
-}}
+}}}
 
-var securityObject = &object[Security]{what: "security", list: []*setting{
-	set("allow_plaintext", boolKind{}, func(s *Security) *bool { return &s.AllowPlaintext },
+var securityObject = &object[Security]{section: section{what: "security", list: []*setting{
+	set("allow_plaintext", at(func(s *Security) *bool { return &s.AllowPlaintext }).is(boolKind{}),
 		"Accept brokers and HTTP upstreams off loopback without TLS: passwords and data travel readable.", byDefault("false")),
-	set("allow_private", boolKind{}, func(s *Security) *bool { return &s.AllowPrivate },
+	set("allow_private", at(func(s *Security) *bool { return &s.AllowPrivate }).is(boolKind{}),
 		"Accept sinks on loopback, link-local and private addresses, and sockets of this device. What a file names (dsn_file) is judged as it is dialled.", byDefault("false")),
-	set("file_root", pathKind, func(s *Security) *plan.Text { return &s.FileRoot },
+	set("file_root", at(func(s *Security) *plan.Text { return &s.FileRoot }).is(pathKind),
 		"Directory below which every file sink writes; never within state_dir. Left out: state_dir with -files behind it."),
-}}
+}}}

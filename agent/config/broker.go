@@ -31,28 +31,28 @@ var brokerSchemes = map[string]bool{"tcp": false, "mqtt": false, "ws": false, "s
 
 const brokerSchemesAllowed = "allowed are tcp://, mqtt://, ssl://, tls://, mqtts://, ws://, wss://, each HOST:PORT"
 
-var brokerObject = &object[Broker]{what: "a broker", place: func(b *Broker, at plan.Pos) { b.Pos = at }, list: []*setting{
-	set("url", textKind{what: "a URL such as tcp://127.0.0.1:1883", pattern: "^(tcp|mqtt|ws|ssl|tls|mqtts|wss)://"}, func(b *Broker) *plan.Text { return &b.URL },
+var brokerObject = &object[Broker]{place: func(b *Broker, at plan.Pos) { b.Pos = at }, section: section{what: "a broker", list: []*setting{
+	set("url", at(func(b *Broker) *plan.Text { return &b.URL }).is(textKind{what: "a URL such as tcp://127.0.0.1:1883", pattern: "^(tcp|mqtt|ws|ssl|tls|mqtts|wss)://"}),
 		"Where the broker is: tcp:// or mqtt:// (plain), ssl://, tls:// or mqtts://, ws://, wss://.", required()),
-	set("client_id", textKind{what: "a client id", allowed: "at most 128 bytes without control characters", check: checkClientID}, func(b *Broker) *plan.Text { return &b.ClientID },
+	set("client_id", at(func(b *Broker) *plan.Text { return &b.ClientID }).is(textKind{what: "a client id", allowed: "at most 128 bytes without control characters", check: checkClientID}),
 		"MQTT client id; must be the device's own: it names the session in which the broker keeps messages. Left out: weir- and the gateway's name."),
-	set("username", stringKind{wordKind}, func(b *Broker) *string { return &b.Username }, "User name."),
-	set("password_file", fileKind, func(b *Broker) *string { return &b.PasswordFile }, "File that holds the password.", secretFile()),
-	set("tls", optional[TLS]{tlsObject}, func(b *Broker) **TLS { return &b.TLS }, "Certificates, for encrypted URLs."),
-	set("keepalive", durationKind{least: 5 * time.Second, most: 18 * time.Hour}, func(b *Broker) *time.Duration { return &b.Keepalive },
+	set("username", at(func(b *Broker) *string { return &b.Username }).is(stringKind{wordKind}), "User name."),
+	set("password_file", at(func(b *Broker) *string { return &b.PasswordFile }).is(fileKind), "File that holds the password.", secretFile()),
+	set("tls", at(func(b *Broker) **TLS { return &b.TLS }).is(optional[TLS]{tlsObject}), "Certificates, for encrypted URLs."),
+	set("keepalive", at(func(b *Broker) *time.Duration { return &b.Keepalive }).is(durationKind{least: 5 * time.Second, most: 18 * time.Hour}),
 		"MQTT keep alive.", byDefault("30s")),
-	set("connect_timeout", durationKind{least: 100 * time.Millisecond, most: 10 * time.Minute}, func(b *Broker) *time.Duration { return &b.ConnectTimeout },
+	set("connect_timeout", at(func(b *Broker) *time.Duration { return &b.ConnectTimeout }).is(durationKind{least: 100 * time.Millisecond, most: 10 * time.Minute}),
 		"How long a connection attempt may take.", byDefault("10s")),
-	set("dropped_topic", stringKind{textKind{what: "a topic", allowed: "a topic without + and #", check: checkPlainTopic}}, func(b *Broker) *string { return &b.DroppedTopic },
+	set("dropped_topic", at(func(b *Broker) *string { return &b.DroppedTopic }).is(stringKind{textKind{what: "a topic", allowed: "a topic without + and #", check: checkPlainTopic}}),
 		"Topic on which the broker counts the messages that it dropped; mosquitto: $SYS/broker/publish/messages/dropped. It is read on a connection of its own, client id with -drops behind, and shown in status and metrics. Left out: it is not read."),
-}}
+}}}
 
-var tlsObject = &object[TLS]{what: "tls", list: []*setting{
-	set("ca", fileKind, func(t *TLS) *string { return &t.CA }, "CA certificates (PEM). Left out: the system's."),
-	set("cert", fileKind, func(t *TLS) *string { return &t.Cert }, "Client certificate (PEM)."),
-	set("key", fileKind, func(t *TLS) *string { return &t.Key }, "Key of the client certificate (PEM).", secretFile()),
-	set("server_name", stringKind{wordKind}, func(t *TLS) *string { return &t.ServerName }, "Name expected in the broker's certificate. Left out: the URL's host."),
-}, check: func(r *reader, n *node, t *TLS) {
+var tlsObject = &object[TLS]{section: section{what: "tls", list: []*setting{
+	set("ca", at(func(t *TLS) *string { return &t.CA }).is(fileKind), "CA certificates (PEM). Left out: the system's."),
+	set("cert", at(func(t *TLS) *string { return &t.Cert }).is(fileKind), "Client certificate (PEM)."),
+	set("key", at(func(t *TLS) *string { return &t.Key }).is(fileKind), "Key of the client certificate (PEM).", secretFile()),
+	set("server_name", at(func(t *TLS) *string { return &t.ServerName }).is(stringKind{wordKind}), "Name expected in the broker's certificate. Left out: the URL's host."),
+}}, check: func(r *reader, n *node, t *TLS) {
 	if (t.Cert == "") != (t.Key == "") {
 		r.problems.Add(n.pos, "", "cert and key come together", "tls has one of cert and key")
 	}

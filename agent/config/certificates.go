@@ -5,9 +5,9 @@ import "github.com/weirstream/weir/pipeline/plan"
 // certificates are the settings of a sink over HTTPS.
 func certificates[T any](of func(*T) *plan.Certificates) []*setting {
 	return []*setting{
-		set("ca", fileKind, func(t *T) *string { return &of(t).CAFile }, "CA certificates (PEM). Left out: the system's."),
-		set("cert", fileKind, func(t *T) *string { return &of(t).CertFile }, "Client certificate (PEM), where the server asks for one (mTLS). Read again at each connection."),
-		set("key", fileKind, func(t *T) *string { return &of(t).KeyFile }, "Key of the client certificate (PEM).", secretFile()),
+		set("ca", at(func(t *T) *string { return &of(t).CAFile }).is(fileKind), "CA certificates (PEM). Left out: the system's."),
+		set("cert", at(func(t *T) *string { return &of(t).CertFile }).is(fileKind), "Client certificate (PEM), where the server asks for one (mTLS). Read again at each connection."),
+		set("key", at(func(t *T) *string { return &of(t).KeyFile }).is(fileKind), "Key of the client certificate (PEM).", secretFile()),
 	}
 }
 

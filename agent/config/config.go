@@ -186,30 +186,27 @@ func (c *Config) Broker(name string) *Broker {
 }
 
 // top is the whole file.
-var top = &object[Config]{
-	what: "the config", unknown: centralUnknown,
-	list: append(append([]*setting{
-		set("gateway", nameKind("the gateway's name", true), func(c *Config) *plan.Text { return &c.Gateway },
-			"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
-		set("board", boardKind, func(c *Config) *string { return &c.Board },
-			"Name of the hardware that state_dir is bound to. Left out: the serial number of the device tree, else the DMI product id, else the machine id. For containers, which have none of their own."),
-		set("state_dir", pathKind, func(c *Config) *plan.Text { return &c.StateDir },
-			"Directory that weir owns: journal, outbox, checkpoints. One agent at a time; absolute.", byDefault("/var/lib/weir")),
-		set("brokers", named[Broker]{of: brokerObject, name: func(b *Broker) *plan.Text { return &b.Name }}, func(c *Config) *[]*Broker { return &c.Brokers },
-			"MQTT brokers by name. One session each; sources name the broker they read from."),
-		set("sources", named[Source]{of: sourceObject, name: func(s *Source) *plan.Text { return &s.Name }}, func(c *Config) *[]*Source { return &c.Sources },
-			"What is subscribed to, how it is decoded, where its event time is."),
-		set("pipelines", named[Pipeline]{of: pipelineObject, dots: true, name: func(p *Pipeline) *plan.Text { return &p.Name }}, func(c *Config) *[]*Pipeline { return &c.Pipelines },
-			"Pipelines by name. The failure of one leaves the others alone."),
-		set("links", named[Link]{of: linkObject, name: func(l *Link) *plan.Text { return &l.Name }}, func(c *Config) *[]*Link { return &c.Links },
-			"Ways upstream that sinks share, by name: bandwidth, and hours of a metered line (docs/sinks.md). A sink names its link in `link`."),
-	}, centralSettings...), []*setting{
-		set("journal", journalObject, func(c *Config) *Journal { return &c.Journal },
-			"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
-		set("api", apiObject, func(c *Config) *API { return &c.API }, "HTTP API, for `weir status` and friends."),
-		set("log", logObject, func(c *Config) *Log { return &c.Log }, "The agent's own log, on stderr."),
-		set("metrics", metricsObject, func(c *Config) *Metrics { return &c.Metrics }, "Prometheus metrics."),
-		applySetting,
-		set("security", securityObject, func(c *Config) *Security { return &c.Security }, "What the operator allows beyond the safe choice."),
-	}...),
-}
+var top = &object[Config]{section: section{what: "the config", unknown: centralUnknown, list: append(append([]*setting{
+	set("gateway", at(func(c *Config) *plan.Text { return &c.Gateway }).is(nameKind("the gateway's name", true)),
+		"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
+	set("board", at(func(c *Config) *string { return &c.Board }).is(boardKind),
+		"Name of the hardware that state_dir is bound to. Left out: the serial number of the device tree, else the DMI product id, else the machine id. For containers, which have none of their own."),
+	set("state_dir", at(func(c *Config) *plan.Text { return &c.StateDir }).is(pathKind),
+		"Directory that weir owns: journal, outbox, checkpoints. One agent at a time; absolute.", byDefault("/var/lib/weir")),
+	set("brokers", at(func(c *Config) *[]*Broker { return &c.Brokers }).is(named[Broker]{of: brokerObject, name: func(b *Broker) *plan.Text { return &b.Name }}),
+		"MQTT brokers by name. One session each; sources name the broker they read from."),
+	set("sources", at(func(c *Config) *[]*Source { return &c.Sources }).is(named[Source]{of: sourceObject, name: func(s *Source) *plan.Text { return &s.Name }}),
+		"What is subscribed to, how it is decoded, where its event time is."),
+	set("pipelines", at(func(c *Config) *[]*Pipeline { return &c.Pipelines }).is(named[Pipeline]{of: pipelineObject, dots: true, name: func(p *Pipeline) *plan.Text { return &p.Name }}),
+		"Pipelines by name. The failure of one leaves the others alone."),
+	set("links", at(func(c *Config) *[]*Link { return &c.Links }).is(named[Link]{of: linkObject, name: func(l *Link) *plan.Text { return &l.Name }}),
+		"Ways upstream that sinks share, by name: bandwidth, and hours of a metered line (docs/sinks.md). A sink names its link in `link`."),
+}, centralSettings...), []*setting{
+	set("journal", at(func(c *Config) *Journal { return &c.Journal }).is(journalObject),
+		"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
+	set("api", at(func(c *Config) *API { return &c.API }).is(apiObject), "HTTP API, for `weir status` and friends."),
+	set("log", at(func(c *Config) *Log { return &c.Log }).is(logObject), "The agent's own log, on stderr."),
+	set("metrics", at(func(c *Config) *Metrics { return &c.Metrics }).is(metricsObject), "Prometheus metrics."),
+	applySetting,
+	set("security", at(func(c *Config) *Security { return &c.Security }).is(securityObject), "What the operator allows beyond the safe choice."),
+}...)}}

@@ -15,14 +15,14 @@ type DeadLetters struct {
 	Sink     plan.Text     // uid of the sink whose target takes them too, in a stream of its own; "": they stay here
 }
 
-var deadLettersObject = &object[DeadLetters]{what: "dead_letters", list: []*setting{
-	set("max_bytes", sizeKind{least: 4 << 20, most: 1 << 40}, func(d *DeadLetters) *int64 { return &d.MaxBytes },
+var deadLettersObject = &object[DeadLetters]{section: section{what: "dead_letters", list: []*setting{
+	set("max_bytes", at(func(d *DeadLetters) *int64 { return &d.MaxBytes }).is(sizeKind{least: 4 << 20, most: 1 << 40}),
 		"Most bytes that are kept, on flash. The oldest make room, counted.", byDefault("64MiB")),
-	set("max_age", durationKind{least: time.Second, never: "never"}, func(d *DeadLetters) *time.Duration { return &d.MaxAge },
+	set("max_age", at(func(d *DeadLetters) *time.Duration { return &d.MaxAge }).is(durationKind{least: time.Second, never: "never"}),
 		"Older ones are removed, counted: by the wall clock while it is trusted, else by the time that the agent ran.", byDefault("30d")),
-	set("sink", textKind{what: "the uid of a sink", pattern: plan.NamePattern, allowed: plan.NameAllowed}, func(d *DeadLetters) *plan.Text { return &d.Sink },
+	set("sink", at(func(d *DeadLetters) *plan.Text { return &d.Sink }).is(textKind{what: "the uid of a sink", pattern: plan.NamePattern, allowed: plan.NameAllowed}),
 		"A sink of this pipeline whose target takes the dead letters as well, exactly once, in a stream of its own: UID.dead. Left out: they stay on this device."),
-}}
+}}}
 
 // checkDeadSink: the target has to take documents, and to know how far its stream is.
 func (p *Pipeline) checkDeadSink(problems *plan.Problems) {

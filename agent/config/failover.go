@@ -9,7 +9,7 @@ const (
 )
 
 // failoverSetting is Flink's failover strategy.
-var failoverSetting = set("failover", choiceKind{words: []string{FailoverFull, FailoverRegion}}, func(r *Restart) *string { return &r.Failover },
+var failoverSetting = set("failover", at(func(r *Restart) *string { return &r.Failover }).is(choiceKind{words: []string{FailoverFull, FailoverRegion}}),
 	"What a failure restarts. full: the whole pipeline. region: the part of its graph that shares steps with what failed; each part has a reader, checkpoints and dead letters of its own, and shows in the status as PIPELINE/SINK (Flink's default).",
 	byDefault(FailoverFull), flink("jobmanager.execution.failover-strategy"))
 

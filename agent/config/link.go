@@ -46,16 +46,16 @@ var linkWindowKind = textKind{what: "a window such as 22:00-06:00", pattern: "^[
 		return ""
 	}}
 
-var linkObject = &object[Link]{what: "a link", place: func(l *Link, at plan.Pos) { l.Pos = at }, list: []*setting{
-	set("bandwidth", sizeKind{least: 64, most: 1 << 32}, func(l *Link) *int64 { return &l.Bandwidth },
+var linkObject = &object[Link]{place: func(l *Link, at plan.Pos) { l.Pos = at }, section: section{what: "a link", list: []*setting{
+	set("bandwidth", at(func(l *Link) *int64 { return &l.Bandwidth }).is(sizeKind{least: 64, most: 1 << 32}),
 		"Most payload bytes per second of all its sinks together, in bursts of a quarter of a second. Left out: no limit."),
-	set("windows", textsKind{linkWindowKind}, func(l *Link) *[]plan.Text { return &l.Windows },
+	set("windows", at(func(l *Link) *[]plan.Text { return &l.Windows }).is(textsKind{linkWindowKind}),
 		"Times of day at which it is used; past midnight when the end is before the begin. Left out: always."),
-	set("zone", textKind{what: "a zone such as Europe/Berlin"}, func(l *Link) *plan.Text { return &l.Zone },
+	set("zone", at(func(l *Link) *plan.Text { return &l.Zone }).is(textKind{what: "a zone such as Europe/Berlin"}),
 		"Zone of the windows: a name of the time zone database, whose rules weir brings along.", byDefault("UTC")),
-	set("any_time", choiceKind{words: []string{"high", "normal", anyTimeNone}}, func(l *Link) *string { return &l.AnyTime },
+	set("any_time", at(func(l *Link) *string { return &l.AnyTime }).is(choiceKind{words: []string{"high", "normal", anyTimeNone}}),
 		"Sinks of this priority and above send outside of the windows too.", byDefault(anyTimeNone)),
-}, check: func(r *reader, n *node, l *Link) {
+}}, check: func(r *reader, n *node, l *Link) {
 	if l.Bandwidth == 0 && len(l.Windows) == 0 {
 		r.problems.Add(n.pos, "", "bandwidth, windows, or both", "the link limits nothing")
 	}

@@ -14,7 +14,6 @@ type parallelismKind struct{}
 func (k parallelismKind) label() string {
 	return fmt.Sprintf("a whole number from 1 to %d, or auto", pipeline.KeyGroups)
 }
-func (k parallelismKind) absent(*int) {}
 func (k parallelismKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{
 		map[string]any{"type": "integer", "minimum": 1, "maximum": pipeline.KeyGroups}, map[string]any{"const": "auto"},

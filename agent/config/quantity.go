@@ -85,8 +85,6 @@ func (k durationKind) label() string {
 	return s
 }
 
-func (k durationKind) absent(*time.Duration) {}
-
 func (k durationKind) schema() map[string]any {
 	pattern := DurationPattern
 	if k.never != "" {
@@ -122,7 +120,6 @@ func (k durationKind) read(r *reader, n *node, into *time.Duration) {
 // wholeMs is a duration in whole milliseconds, as event time counts.
 type wholeMs struct{ durationKind }
 
-func (k wholeMs) absent(*int64) {}
 func (k wholeMs) read(r *reader, n *node, into *int64) {
 	var d time.Duration
 	before := len(*r.problems)
@@ -136,7 +133,6 @@ func (k wholeMs) read(r *reader, n *node, into *int64) {
 // nanoseconds is a duration stored as int64 nanoseconds.
 type nanoseconds struct{ durationKind }
 
-func (k nanoseconds) absent(*int64) {}
 func (k nanoseconds) read(r *reader, n *node, into *int64) {
 	var d time.Duration
 	k.durationKind.read(r, n, &d)
@@ -197,8 +193,6 @@ func (k sizeKind) label() string {
 	}
 	return s
 }
-
-func (k sizeKind) absent(*int64) {}
 
 func (k sizeKind) schema() map[string]any {
 	pattern := SizePattern

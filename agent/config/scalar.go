@@ -20,8 +20,7 @@ type textKind struct {
 	allowed string
 }
 
-func (k textKind) label() string     { return k.what }
-func (k textKind) absent(*plan.Text) {}
+func (k textKind) label() string { return k.what }
 func (k textKind) schema() map[string]any {
 	out := map[string]any{"type": "string"}
 	if k.pattern != "" {
@@ -67,7 +66,6 @@ var fieldNameKind = textKind{what: "a field name", allowed: plan.FieldNameAllowe
 type stringKind struct{ of textKind }
 
 func (k stringKind) label() string          { return k.of.label() }
-func (k stringKind) absent(*string)         {}
 func (k stringKind) schema() map[string]any { return k.of.schema() }
 func (k stringKind) read(r *reader, n *node, into *string) {
 	var t plan.Text
@@ -81,8 +79,7 @@ type choiceKind struct {
 	means map[string]string // other spellings: Flink's
 }
 
-func (k choiceKind) label() string  { return "one of " + strings.Join(k.words, ", ") }
-func (k choiceKind) absent(*string) {}
+func (k choiceKind) label() string { return "one of " + strings.Join(k.words, ", ") }
 func (k choiceKind) schema() map[string]any {
 	all := slices.Clone(k.words)
 	for other := range k.means {
@@ -111,7 +108,6 @@ func (k choiceKind) read(r *reader, n *node, into *string) {
 // choiceText is a choice that keeps its place.
 type choiceText struct{ choiceKind }
 
-func (k choiceText) absent(*plan.Text) {}
 func (k choiceText) read(r *reader, n *node, into *plan.Text) {
 	var word string
 	k.choiceKind.read(r, n, &word)
@@ -121,7 +117,6 @@ func (k choiceText) read(r *reader, n *node, into *plan.Text) {
 type boolKind struct{}
 
 func (boolKind) label() string          { return "true or false" }
-func (boolKind) absent(*bool)           {}
 func (boolKind) schema() map[string]any { return map[string]any{"type": "boolean"} }
 func (k boolKind) read(r *reader, n *node, into *bool) {
 	switch {
@@ -138,7 +133,6 @@ func (k boolKind) read(r *reader, n *node, into *bool) {
 type intKind struct{ least, most int }
 
 func (k intKind) label() string { return "a whole number " + between(k.least, k.most, math.MaxInt32) }
-func (k intKind) absent(*int)   {}
 func (k intKind) schema() map[string]any {
 	out := map[string]any{"type": "integer", "minimum": k.least}
 	if k.most < math.MaxInt32 {
@@ -181,7 +175,6 @@ func (k floatKind) label() string {
 	return "a number " + between(k.least, k.most, math.MaxFloat64)
 }
 
-func (k floatKind) absent(*float64) {}
 func (k floatKind) schema() map[string]any {
 	out := map[string]any{"type": "number", "minimum": k.least}
 	if k.most < math.MaxFloat64 {

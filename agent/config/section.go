@@ -4,20 +4,35 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/suggest"
 )
 
-// section is an object without its type: what it does is the same for all of them. place, check and flaw know the value that is read.
+// section is an object with fixed keys, without the type of its values: what it does is the same for all of them.
 type section struct {
-	what    string
-	list    []*setting
-	place   func(plan.Pos)
-	check   func(r *reader, n *node)
-	flaw    func()
+	what string // "a source": for messages
+	list []*setting
+	// rewrite replaces what was written before it is read. Optional.
 	rewrite func(r *reader, n *node, own []*setting) *node
+	// unknown gives what is allowed instead of the list of keys for a key that is known but not built. Optional.
 	unknown func(key string) (allowed string)
 }
+
+// moment is how far the reading of an object is.
+type moment int
+
+const (
+	begun  moment = iota // nothing is read yet
+	flawed               // all is read, and something could not be
+	ended                // all is read
+)
+
+// typed is told of moments: it knows the type of the value.
+type typed interface {
+	reached(m moment, r *reader, n *node, into any)
+}
+
+func (o *section) own() *section                  { return o }
+func (o *section) settings() ([]*setting, string) { return o.list, "" }
 
 func (o *section) label() string { return "a mapping (" + o.what + ")" }
 
@@ -44,7 +59,7 @@ func (o *section) absent(into any) {
 	}
 }
 
-func (o *section) read(r *reader, n *node, into any) {
+func (o *section) read(r *reader, n *node, into any, by typed) {
 	if n.shape == shapeNull {
 		n = &node{pos: n.pos, shape: shapeMapping}
 	}
@@ -53,9 +68,7 @@ func (o *section) read(r *reader, n *node, into any) {
 		r.wrong(n, o.label()+" with the settings "+strings.Join(o.keys(), ", "))
 		return
 	}
-	if o.place != nil {
-		o.place(n.pos)
-	}
+	by.reached(begun, r, n, into)
 	o.absent(into)
 	if o.rewrite != nil {
 		n = o.rewrite(r, n, o.list)
@@ -70,12 +83,10 @@ func (o *section) read(r *reader, n *node, into any) {
 			r.problems.Add(n.pos, "", s.key+": "+strings.TrimSuffix(s.doc, "."), "%s has no %s", o.what, s.key)
 		}
 	}
-	if o.flaw != nil && len(*r.problems) > before {
-		o.flaw()
+	if len(*r.problems) > before {
+		by.reached(flawed, r, n, into)
 	}
-	if o.check != nil {
-		o.check(r, n)
-	}
+	by.reached(ended, r, n, into)
 }
 
 // entry reads one setting; have are those read, meant those that misspelt ones probably were.

@@ -11,12 +11,15 @@ import (
 // The definition table. Each section of the file is an object: a list of settings, each with its key, kind, default and
 // meaning. The reader, the JSON Schema and docs/config.md are made from the same table, so that they cannot differ.
 
-// kind reads one value into a V and describes itself in a JSON Schema.
+// kind reads one value into a V and describes itself.
 type kind[V any] interface {
-	// read sets *into from n, or notes problems.
+	described
+	// read sets *into from n, or notes problems. *into is zero, or what a default made of it.
 	read(r *reader, n *node, into *V)
-	// absent sets what holds when the setting is not written.
-	absent(into *V)
+}
+
+// described is what of a kind does not depend on the type of its values.
+type described interface {
 	// schema describes the kind (JSON Schema draft 2020-12).
 	schema() map[string]any
 	// label names the kind in messages and in the documentation: "a duration such as 10s".
@@ -40,44 +43,46 @@ type setting struct {
 	absent   func(object any)
 }
 
-// set defines a setting of T whose value is a V. All that is made for each pair of types is here: the rest works on values of any type, or the
-// binary would hold it once per setting.
-func set[T, V any, K kind[V]](key string, k K, at func(*T) *V, doc string, options ...option) *setting {
-	return newSetting(key, k, &untyped[V]{k}, func(object any) any { return at(object.(*T)) }, doc, options)
+// value is what a setting reads, and where it goes.
+type value struct {
+	kind described
+	read func(r *reader, n *node, into any)
+	at   func(object any) (into any)
 }
 
-// described is what of a kind does not depend on the type of its values.
-type described interface {
-	schema() map[string]any
-	label() string
+// place is where in an object a V is.
+type place[V any] func(object any) (into any)
+
+// at gives the place of a field. This is made for each pair of types, what place has for each V: the rest works on values of any type. There are
+// hundreds of settings, and the binary holds what is generic once for each pair.
+func at[T, V any](field func(*T) *V) place[V] {
+	return func(object any) any { return field(object.(*T)) }
 }
 
-// anyKind is a kind whose value is behind a pointer of a type that only it knows. It has these two methods alone, on a pointer: they are there
-// once for each type of values.
-type anyKind interface {
-	readAny(r *reader, n *node, into any)
-	absentAny(into any)
+func (p place[V]) is(k kind[V]) value {
+	return value{k, func(r *reader, n *node, into any) { k.read(r, n, into.(*V)) }, p}
 }
 
-type untyped[V any] struct{ of kind[V] }
+// sectioned is an object of any type.
+type sectioned interface{ own() *section }
 
-func (u *untyped[V]) readAny(r *reader, n *node, into any) { u.of.read(r, n, into.(*V)) }
-func (u *untyped[V]) absentAny(into any)                   { u.of.absent(into.(*V)) }
-
-func newSetting(key string, d described, k anyKind, at func(object any) any, doc string, options []option) *setting {
-	s := &setting{key: key, doc: doc, label: d.label, schema: d.schema}
-	if p, ok := d.(parent); ok {
+// set defines a setting.
+func set(key string, v value, doc string, options ...option) *setting {
+	s := &setting{key: key, doc: doc, label: v.kind.label, schema: v.kind.schema}
+	if p, ok := v.kind.(parent); ok {
 		s.children, s.many = p.settings()
 	}
 	for _, o := range options {
 		o(s)
 	}
-	s.read = func(r *reader, n *node, object any) { k.readAny(r, n, at(object)) }
+	s.read = func(r *reader, n *node, object any) { v.read(r, n, v.at(object)) }
 	s.absent = func(object any) {
-		into := at(object)
-		k.absentAny(into)
+		into := v.at(object)
+		if o, ok := v.kind.(sectioned); ok {
+			o.own().absent(into)
+		}
 		if s.fallback != "" {
-			k.readAny(&reader{problems: &plan.Problems{}}, fallbackNode(s.fallback), into)
+			v.read(&reader{problems: &plan.Problems{}}, fallbackNode(s.fallback), into)
 		}
 	}
 	return s
@@ -134,42 +139,30 @@ func (r *reader) wrong(n *node, label string) {
 	r.problems.Add(n.pos, "", "a value here is "+label, "found %s", n.describe())
 }
 
-// object is a section with fixed keys.
+// object is a section whose values are of type T.
 type object[T any] struct {
-	what string // "a source": for messages
-	list []*setting
+	section
 	// place records where the object stands. Optional.
 	place func(*T, plan.Pos)
 	// check looks at the whole object once its settings are read. Optional.
 	check func(r *reader, n *node, v *T)
 	// flaw is told when something in the object could not be read, before check. Optional.
 	flaw func(*T)
-	// rewrite replaces what was written before it is read. Optional.
-	rewrite func(r *reader, n *node, own []*setting) *node
-	// unknown gives what is allowed instead of the list of keys for a key that is known but not built. Optional.
-	unknown func(key string) (allowed string)
 }
 
-func (o *object[T]) label() string                  { return o.section().label() }
-func (o *object[T]) settings() ([]*setting, string) { return o.list, "" }
-func (o *object[T]) schema() map[string]any         { return o.section().schema() }
-func (o *object[T]) absent(into *T)                 { o.section().absent(into) }
-func (o *object[T]) read(r *reader, n *node, into *T) {
-	s := o.section()
-	if o.place != nil {
-		s.place = func(at plan.Pos) { o.place(into, at) }
-	}
-	if o.check != nil {
-		s.check = func(r *reader, n *node) { o.check(r, n, into) }
-	}
-	if o.flaw != nil {
-		s.flaw = func() { o.flaw(into) }
-	}
-	s.read(r, n, into)
-}
+func (o *object[T]) read(r *reader, n *node, into *T) { o.section.read(r, n, into, o) }
 
-func (o *object[T]) section() *section {
-	return &section{what: o.what, list: o.list, rewrite: o.rewrite, unknown: o.unknown}
+// reached tells the object how far the reading of it is.
+func (o *object[T]) reached(m moment, r *reader, n *node, into any) {
+	v := into.(*T)
+	switch {
+	case m == begun && o.place != nil:
+		o.place(v, n.pos)
+	case m == flawed && o.flaw != nil:
+		o.flaw(v)
+	case m == ended && o.check != nil:
+		o.check(r, n, v)
+	}
 }
 
 func describe(schema map[string]any, s *setting) {
@@ -186,16 +179,14 @@ func describe(schema map[string]any, s *setting) {
 	}
 }
 
-// optional makes an object that may be missing: nil then.
-type optional[T any] struct{ of *object[T] }
+// optional makes an object that may be missing: nil then. The items of a list of objects are such.
+type optional[T any] struct{ *object[T] }
 
-func (o optional[T]) label() string                  { return o.of.label() }
-func (o optional[T]) absent(into **T)                { *into = nil }
-func (o optional[T]) schema() map[string]any         { return o.of.schema() }
-func (o optional[T]) settings() ([]*setting, string) { return o.of.list, "" }
+// own: what is missing has no defaults.
+func (o optional[T]) own() *section { return &section{} }
 func (o optional[T]) read(r *reader, n *node, into **T) {
 	*into = new(T)
-	o.of.read(r, n, *into)
+	o.object.read(r, n, *into)
 }
 
 // named is a mapping from names to objects, in the order of the file.
@@ -206,7 +197,6 @@ type named[T any] struct {
 }
 
 func (m named[T]) label() string                  { return "a mapping from names to settings (" + m.of.what + ")" }
-func (m named[T]) absent(into *[]*T)              { *into = nil }
 func (m named[T]) settings() ([]*setting, string) { return m.of.list, "names" }
 
 func (m named[T]) read(r *reader, n *node, into *[]*T) {
@@ -262,8 +252,7 @@ type listOf[V any] struct {
 	least int
 }
 
-func (l listOf[V]) label() string    { return "a list, each item " + l.of.label() }
-func (l listOf[V]) absent(into *[]V) { *into = nil }
+func (l listOf[V]) label() string { return "a list, each item " + l.of.label() }
 func (l listOf[V]) settings() ([]*setting, string) {
 	if p, ok := l.of.(parent); ok {
 		children, _ := p.settings()
@@ -294,16 +283,4 @@ func (l listOf[V]) schema() map[string]any {
 		out["minItems"] = l.least
 	}
 	return out
-}
-
-// pointer makes the items of a list pointers.
-type pointer[T any] struct{ of *object[T] }
-
-func (p pointer[T]) label() string                  { return p.of.label() }
-func (p pointer[T]) absent(into **T)                { *into = nil }
-func (p pointer[T]) schema() map[string]any         { return p.of.schema() }
-func (p pointer[T]) settings() ([]*setting, string) { return p.of.list, "" }
-func (p pointer[T]) read(r *reader, n *node, into **T) {
-	*into = new(T)
-	p.of.read(r, n, *into)
 }

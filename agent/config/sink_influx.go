@@ -26,25 +26,25 @@ func checkPointName(name string) string {
 
 const influxTexts = "columns of the rows, or $seq, $generation, $stream, $gateway, $row"
 
-var influxObject = &object[plan.InfluxTarget]{what: "influx", place: func(t *plan.InfluxTarget, at plan.Pos) { t.Pos = at }, list: append([]*setting{
-	set("url", textKind{what: "a URL such as https://influx.example.com", pattern: "^https?://"}, func(t *plan.InfluxTarget) *plan.Text { return &t.URL }, "Server; /api/v2/write is put behind it.", required()),
-	set("org", textKind{what: "the name of an organization"}, func(t *plan.InfluxTarget) *plan.Text { return &t.Org }, "Organization. Left out: none is named (InfluxDB 1.8)."),
-	set("bucket", textKind{what: "the name of a bucket"}, func(t *plan.InfluxTarget) *plan.Text { return &t.Bucket }, "Bucket (InfluxDB 1.8: database, or database/retention policy). It is not made.", required()),
-	set("token_file", fileKind, func(t *plan.InfluxTarget) *string { return &t.TokenFile }, "File with the token. Read again after a refusal.", secretFile()),
-	set("measurement", pointNameKind, func(t *plan.InfluxTarget) *plan.Text { return &t.Measurement }, "Measurement of all points.", required()),
-	set("tags", columnsKind{what: "tag", texts: influxTexts, free: true}, func(t *plan.InfluxTarget) *[]plan.ColumnSpec { return &t.Tags },
+var influxObject = &object[plan.InfluxTarget]{place: func(t *plan.InfluxTarget, at plan.Pos) { t.Pos = at }, section: section{what: "influx", list: append([]*setting{
+	set("url", at(func(t *plan.InfluxTarget) *plan.Text { return &t.URL }).is(textKind{what: "a URL such as https://influx.example.com", pattern: "^https?://"}), "Server; /api/v2/write is put behind it.", required()),
+	set("org", at(func(t *plan.InfluxTarget) *plan.Text { return &t.Org }).is(textKind{what: "the name of an organization"}), "Organization. Left out: none is named (InfluxDB 1.8)."),
+	set("bucket", at(func(t *plan.InfluxTarget) *plan.Text { return &t.Bucket }).is(textKind{what: "the name of a bucket"}), "Bucket (InfluxDB 1.8: database, or database/retention policy). It is not made.", required()),
+	set("token_file", at(func(t *plan.InfluxTarget) *string { return &t.TokenFile }).is(fileKind), "File with the token. Read again after a refusal.", secretFile()),
+	set("measurement", at(func(t *plan.InfluxTarget) *plan.Text { return &t.Measurement }).is(pointNameKind), "Measurement of all points.", required()),
+	set("tags", at(func(t *plan.InfluxTarget) *[]plan.ColumnSpec { return &t.Tags }).is(columnsKind{what: "tag", texts: influxTexts, free: true}),
 		"Tags: with the measurement they name the series. Left out: none."),
-	set("fields", columnsKind{what: "field", texts: influxTexts, free: true}, func(t *plan.InfluxTarget) *[]plan.ColumnSpec { return &t.Fields },
+	set("fields", at(func(t *plan.InfluxTarget) *[]plan.ColumnSpec { return &t.Fields }).is(columnsKind{what: "field", texts: influxTexts, free: true}),
 		"Fields. Left out: every column that is neither tag nor time, under its own name."),
-	set("time", stringTextKind, func(t *plan.InfluxTarget) *plan.Text { return &t.Time }, "Column with the time, a whole number; $time is the event time.", byDefault("$time")),
-	set("time_unit", choiceKind{words: []string{"ms", "s", "us", "ns"}}, func(t *plan.InfluxTarget) *string { return &t.TimeUnit }, "Unit of the time column.", byDefault("ms")),
-	set("distinct", boolKind{}, func(t *plan.InfluxTarget) *bool { return &t.Distinct },
+	set("time", at(func(t *plan.InfluxTarget) *plan.Text { return &t.Time }).is(stringTextKind), "Column with the time, a whole number; $time is the event time.", byDefault("$time")),
+	set("time_unit", at(func(t *plan.InfluxTarget) *string { return &t.TimeUnit }).is(choiceKind{words: []string{"ms", "s", "us", "ns"}}), "Unit of the time column.", byDefault("ms")),
+	set("distinct", at(func(t *plan.InfluxTarget) *bool { return &t.Distinct }).is(boolKind{}),
 		"Add the sequence to the time, as nanoseconds, so that results of one series and time are points of their own. For times in ms or s.", byDefault("false")),
-	set("unsigned", boolKind{}, func(t *plan.InfluxTarget) *bool { return &t.Unsigned }, "The server has unsigned fields (InfluxDB 2 and 3). Else unsigned integers are written as signed ones, up to 2^63 - 1.", byDefault("true")),
-	set("gzip", boolKind{}, func(t *plan.InfluxTarget) *bool { return &t.Gzip }, "Compress the requests.", byDefault("true")),
-	set("batch", influxBatch, func(t *plan.InfluxTarget) *plan.InfluxTarget { return t }, "Size of a request."),
-	set("timeout", nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}, func(t *plan.InfluxTarget) *int64 { return &t.TimeoutNs }, "How long a request may take.", byDefault("30s")),
-}, certificates(func(t *plan.InfluxTarget) *plan.Certificates { return &t.Certificates })...), check: func(r *reader, n *node, t *plan.InfluxTarget) {
+	set("unsigned", at(func(t *plan.InfluxTarget) *bool { return &t.Unsigned }).is(boolKind{}), "The server has unsigned fields (InfluxDB 2 and 3). Else unsigned integers are written as signed ones, up to 2^63 - 1.", byDefault("true")),
+	set("gzip", at(func(t *plan.InfluxTarget) *bool { return &t.Gzip }).is(boolKind{}), "Compress the requests.", byDefault("true")),
+	set("batch", at(func(t *plan.InfluxTarget) *plan.InfluxTarget { return t }).is(influxBatch), "Size of a request."),
+	set("timeout", at(func(t *plan.InfluxTarget) *int64 { return &t.TimeoutNs }).is(nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}), "How long a request may take.", byDefault("30s")),
+}, certificates(func(t *plan.InfluxTarget) *plan.Certificates { return &t.Certificates })...)}, check: func(r *reader, n *node, t *plan.InfluxTarget) {
 	checkCertificates(r, n, &t.Certificates)
 	for _, list := range [][]plan.ColumnSpec{t.Tags, t.Fields} {
 		for _, c := range list {
@@ -60,7 +60,7 @@ var influxObject = &object[plan.InfluxTarget]{what: "influx", place: func(t *pla
 
 var stringTextKind = textKind{what: "a column, or $time"}
 
-var influxBatch = &object[plan.InfluxTarget]{what: "batch", list: []*setting{
-	set("records", intKind{1, 100000}, func(t *plan.InfluxTarget) *int { return &t.BatchRecords }, "Most results of a request.", byDefault("5000")),
-	set("bytes", sizeKind{least: 1 << 10, most: 64 << 20}, func(t *plan.InfluxTarget) *int64 { return &t.BatchBytes }, "Most bytes of a request's rows.", byDefault("1MiB")),
-}}
+var influxBatch = &object[plan.InfluxTarget]{section: section{what: "batch", list: []*setting{
+	set("records", at(func(t *plan.InfluxTarget) *int { return &t.BatchRecords }).is(intKind{1, 100000}), "Most results of a request.", byDefault("5000")),
+	set("bytes", at(func(t *plan.InfluxTarget) *int64 { return &t.BatchBytes }).is(sizeKind{least: 1 << 10, most: 64 << 20}), "Most bytes of a request's rows.", byDefault("1MiB")),
+}}}

@@ -10,31 +10,31 @@ import (
 	"github.com/weirstream/weir/pipeline/topic"
 )
 
-var mqttSinkObject = &object[plan.MQTTTarget]{what: "mqtt", place: func(m *plan.MQTTTarget, at plan.Pos) { m.Pos = at }, list: []*setting{
-	set("broker", nameKind("a broker", false), func(m *plan.MQTTTarget) *plan.Text { return &m.Broker },
+var mqttSinkObject = &object[plan.MQTTTarget]{place: func(m *plan.MQTTTarget, at plan.Pos) { m.Pos = at }, section: section{what: "mqtt", list: []*setting{
+	set("broker", at(func(m *plan.MQTTTarget) *plan.Text { return &m.Broker }).is(nameKind("a broker", false)),
 		"Name of a broker of the section brokers; it must speak MQTT 5. Its client_id is not used: the sink has a session of its own.", required()),
-	set("topic", textKind{what: "a topic such as results/{device}"}, func(m *plan.MQTTTarget) *plan.Text { return &m.Topic },
+	set("topic", at(func(m *plan.MQTTTarget) *plan.Text { return &m.Topic }).is(textKind{what: "a topic such as results/{device}"}),
 		"Where a result is published: text with {column}, {$gateway}, {$pipeline}, {$sink}. What a value must not bring into a topic is written %XX.", required()),
-	set("qos", intKind{1, 2}, func(m *plan.MQTTTarget) *int { return &m.QoS },
+	set("qos", at(func(m *plan.MQTTTarget) *int { return &m.QoS }).is(intKind{1, 2}),
 		"1: repeats reach consumers, who find them by sequence. 2: they do not, while the broker keeps the session; three round trips for each max_inflight.", byDefault("1")),
-	set("retain", boolKind{}, func(m *plan.MQTTTarget) *bool { return &m.Retain }, "Let the broker keep the last result of each topic.", byDefault("false")),
-	set("envelope", choiceKind{words: []string{"json", "properties"}}, func(m *plan.MQTTTarget) *string { return &m.Envelope },
+	set("retain", at(func(m *plan.MQTTTarget) *bool { return &m.Retain }).is(boolKind{}), "Let the broker keep the last result of each topic.", byDefault("false")),
+	set("envelope", at(func(m *plan.MQTTTarget) *string { return &m.Envelope }).is(choiceKind{words: []string{"json", "properties"}}),
 		"json: the payload is {stream, generation, seq, data}. properties: the bare row, the rest as user properties of MQTT 5.", byDefault("json")),
-	set("control", textKind{what: "a topic such as weir", pattern: "^[^+#$]", allowed: "a topic without + and #", check: checkControl}, func(m *plan.MQTTTarget) *plan.Text { return &m.Control },
+	set("control", at(func(m *plan.MQTTTarget) *plan.Text { return &m.Control }).is(textKind{what: "a topic such as weir", pattern: "^[^+#$]", allowed: "a topic without + and #", check: checkControl}),
 		"Put before GATEWAY/PIPELINE-UUID/UID/progress, gaps and session, which are the sink's own.", byDefault("weir")),
-	set("max_inflight", intKind{1, 1000}, func(m *plan.MQTTTarget) *int { return &m.Inflight }, "Most messages under way at once; the broker may want fewer.", byDefault("100")),
-	set("session_expiry", nanoseconds{durationKind{least: time.Minute, most: 365 * 24 * time.Hour}}, func(m *plan.MQTTTarget) *int64 { return &m.SessionExpiryNs },
+	set("max_inflight", at(func(m *plan.MQTTTarget) *int { return &m.Inflight }).is(intKind{1, 1000}), "Most messages under way at once; the broker may want fewer.", byDefault("100")),
+	set("session_expiry", at(func(m *plan.MQTTTarget) *int64 { return &m.SessionExpiryNs }).is(nanoseconds{durationKind{least: time.Minute, most: 365 * 24 * time.Hour}}),
 		"QoS 2: how long the broker keeps the session while the agent is away.", byDefault("7d")),
-	set("on_not_authorized", choiceKind{words: []string{"wait", "reject"}}, func(m *plan.MQTTTarget) *string { return &m.OnNotAuthorized },
+	set("on_not_authorized", at(func(m *plan.MQTTTarget) *string { return &m.OnNotAuthorized }).is(choiceKind{words: []string{"wait", "reject"}}),
 		"A topic that the broker does not allow: wait for the right, or make a dead letter.", byDefault("wait")),
-	set("batch", mqttBatch, func(m *plan.MQTTTarget) *plan.MQTTTarget { return m }, "How much lies between two writes of the progress at QoS 1: so much may come twice."),
-	set("timeout", nanoseconds{durationKind{least: time.Second, most: time.Hour}}, func(m *plan.MQTTTarget) *int64 { return &m.TimeoutNs }, "How long a batch may take.", byDefault("30s")),
-}}
+	set("batch", at(func(m *plan.MQTTTarget) *plan.MQTTTarget { return m }).is(mqttBatch), "How much lies between two writes of the progress at QoS 1: so much may come twice."),
+	set("timeout", at(func(m *plan.MQTTTarget) *int64 { return &m.TimeoutNs }).is(nanoseconds{durationKind{least: time.Second, most: time.Hour}}), "How long a batch may take.", byDefault("30s")),
+}}}
 
-var mqttBatch = &object[plan.MQTTTarget]{what: "batch", list: []*setting{
-	set("records", intKind{1, 100000}, func(m *plan.MQTTTarget) *int { return &m.BatchRecords }, "Most results of a batch.", byDefault("500")),
-	set("bytes", sizeKind{least: 1 << 10, most: 64 << 20}, func(m *plan.MQTTTarget) *int64 { return &m.BatchBytes }, "Most bytes of a batch.", byDefault("256KiB")),
-}}
+var mqttBatch = &object[plan.MQTTTarget]{section: section{what: "batch", list: []*setting{
+	set("records", at(func(m *plan.MQTTTarget) *int { return &m.BatchRecords }).is(intKind{1, 100000}), "Most results of a batch.", byDefault("500")),
+	set("bytes", at(func(m *plan.MQTTTarget) *int64 { return &m.BatchBytes }).is(sizeKind{least: 1 << 10, most: 64 << 20}), "Most bytes of a batch.", byDefault("256KiB")),
+}}}
 
 func checkControl(text string) string {
 	if t, err := topic.ParseTemplate(text); err != nil || len(t.Columns) > 0 {

@@ -9,20 +9,18 @@ import (
 	"github.com/weirstream/weir/pipeline/suggest"
 )
 
-var natsObject = &object[plan.NATSTarget]{what: "nats", place: func(t *plan.NATSTarget, at plan.Pos) { t.Pos = at }, list: []*setting{
-	set("url", textKind{what: "a URL such as tls://nats.example.com:4222", pattern: "^(nats|tls)://"}, func(t *plan.NATSTarget) *plan.Text { return &t.URL }, "Server.", required()),
-	set("stream", textKind{what: "the name of a stream", pattern: `^[^. *>/\\]+$`, allowed: `no blanks and none of . * > / \`, check: checkStreamName},
-		func(t *plan.NATSTarget) *plan.Text { return &t.Stream }, "JetStream stream with retention limits that takes the subject. It is not made.", required()),
-	set("subject", textKind{what: "a subject such as site.results", pattern: `^[A-Za-z0-9_.-]+$`, allowed: "words of letters, digits, _ and -, with dots between", check: checkSubject},
-		func(t *plan.NATSTarget) *plan.Text { return &t.Subject }, "Put before gateway.pipeline-uuid.uid.", byDefault("weir")),
-	set("credentials_file", fileKind, func(t *plan.NATSTarget) *string { return &t.CredentialsFile }, "A .creds file. At most one of this, token_file and password_file.", secretFile()),
-	set("token_file", fileKind, func(t *plan.NATSTarget) *string { return &t.TokenFile }, "File with a token.", secretFile()),
-	set("user", stringKind{wordKind}, func(t *plan.NATSTarget) *string { return &t.User }, "User name, with password_file."),
-	set("password_file", fileKind, func(t *plan.NATSTarget) *string { return &t.PasswordFile }, "File with the user's password.", secretFile()),
-	set("ca", fileKind, func(t *plan.NATSTarget) *string { return &t.CAFile }, "CA certificates (PEM). Left out: the system's."),
-	set("batch", natsBatch, func(t *plan.NATSTarget) *plan.NATSTarget { return t }, "Size of a batch. Up to 1000 messages of it are atomic where the stream has allow_atomic."),
-	set("timeout", nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}, func(t *plan.NATSTarget) *int64 { return &t.TimeoutNs }, "How long a batch may take.", byDefault("30s")),
-}, check: func(r *reader, n *node, t *plan.NATSTarget) {
+var natsObject = &object[plan.NATSTarget]{place: func(t *plan.NATSTarget, at plan.Pos) { t.Pos = at }, section: section{what: "nats", list: []*setting{
+	set("url", at(func(t *plan.NATSTarget) *plan.Text { return &t.URL }).is(textKind{what: "a URL such as tls://nats.example.com:4222", pattern: "^(nats|tls)://"}), "Server.", required()),
+	set("stream", at(func(t *plan.NATSTarget) *plan.Text { return &t.Stream }).is(textKind{what: "the name of a stream", pattern: `^[^. *>/\\]+$`, allowed: `no blanks and none of . * > / \`, check: checkStreamName}), "JetStream stream with retention limits that takes the subject. It is not made.", required()),
+	set("subject", at(func(t *plan.NATSTarget) *plan.Text { return &t.Subject }).is(textKind{what: "a subject such as site.results", pattern: `^[A-Za-z0-9_.-]+$`, allowed: "words of letters, digits, _ and -, with dots between", check: checkSubject}), "Put before gateway.pipeline-uuid.uid.", byDefault("weir")),
+	set("credentials_file", at(func(t *plan.NATSTarget) *string { return &t.CredentialsFile }).is(fileKind), "A .creds file. At most one of this, token_file and password_file.", secretFile()),
+	set("token_file", at(func(t *plan.NATSTarget) *string { return &t.TokenFile }).is(fileKind), "File with a token.", secretFile()),
+	set("user", at(func(t *plan.NATSTarget) *string { return &t.User }).is(stringKind{wordKind}), "User name, with password_file."),
+	set("password_file", at(func(t *plan.NATSTarget) *string { return &t.PasswordFile }).is(fileKind), "File with the user's password.", secretFile()),
+	set("ca", at(func(t *plan.NATSTarget) *string { return &t.CAFile }).is(fileKind), "CA certificates (PEM). Left out: the system's."),
+	set("batch", at(func(t *plan.NATSTarget) *plan.NATSTarget { return t }).is(natsBatch), "Size of a batch. Up to 1000 messages of it are atomic where the stream has allow_atomic."),
+	set("timeout", at(func(t *plan.NATSTarget) *int64 { return &t.TimeoutNs }).is(nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}), "How long a batch may take.", byDefault("30s")),
+}}, check: func(r *reader, n *node, t *plan.NATSTarget) {
 	ways := 0
 	for _, file := range []string{t.CredentialsFile, t.TokenFile, t.PasswordFile} {
 		if file != "" {
@@ -37,10 +35,10 @@ var natsObject = &object[plan.NATSTarget]{what: "nats", place: func(t *plan.NATS
 	}
 }}
 
-var natsBatch = &object[plan.NATSTarget]{what: "batch", list: []*setting{
-	set("records", intKind{1, 100000}, func(t *plan.NATSTarget) *int { return &t.BatchRecords }, "Most results of a batch.", byDefault("1000")),
-	set("bytes", sizeKind{least: 1 << 10, most: 64 << 20}, func(t *plan.NATSTarget) *int64 { return &t.BatchBytes }, "Most bytes of a batch.", byDefault("1MiB")),
-}}
+var natsBatch = &object[plan.NATSTarget]{section: section{what: "batch", list: []*setting{
+	set("records", at(func(t *plan.NATSTarget) *int { return &t.BatchRecords }).is(intKind{1, 100000}), "Most results of a batch.", byDefault("1000")),
+	set("bytes", at(func(t *plan.NATSTarget) *int64 { return &t.BatchBytes }).is(sizeKind{least: 1 << 10, most: 64 << 20}), "Most bytes of a batch.", byDefault("1MiB")),
+}}}
 
 func checkStreamName(name string) string {
 	if strings.ContainsAny(name, ". *>/\\\t\r\n") {

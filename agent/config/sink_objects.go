@@ -8,25 +8,22 @@ import (
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
-var objectsObject = &object[plan.ObjectsTarget]{what: "objects", place: func(o *plan.ObjectsTarget, at plan.Pos) { o.Pos = at }, list: []*setting{
-	set("directory", textKind{what: "a path below security.file_root", allowed: "a path such as archive, below security.file_root, without . or ..", check: checkFilePath},
-		func(o *plan.ObjectsTarget) *plan.Text { return &o.Directory }, "Directory below security.file_root. Either this or endpoint and bucket."),
-	set("endpoint", textKind{what: "a URL such as https://s3.example.com", pattern: "^https?://"}, func(o *plan.ObjectsTarget) *plan.Text { return &o.Endpoint },
+var objectsObject = &object[plan.ObjectsTarget]{place: func(o *plan.ObjectsTarget, at plan.Pos) { o.Pos = at }, section: section{what: "objects", list: []*setting{
+	set("directory", at(func(o *plan.ObjectsTarget) *plan.Text { return &o.Directory }).is(textKind{what: "a path below security.file_root", allowed: "a path such as archive, below security.file_root, without . or ..", check: checkFilePath}), "Directory below security.file_root. Either this or endpoint and bucket."),
+	set("endpoint", at(func(o *plan.ObjectsTarget) *plan.Text { return &o.Endpoint }).is(textKind{what: "a URL such as https://s3.example.com", pattern: "^https?://"}),
 		"S3 endpoint. It must honour If-None-Match and If-Match on PUT, which is tried when the sink starts."),
-	set("bucket", textKind{what: "the name of a bucket", pattern: "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", allowed: "3 to 63 of a-z, 0-9, . and -", check: checkBucket},
-		func(o *plan.ObjectsTarget) *plan.Text { return &o.Bucket }, "Bucket. It is not made."),
-	set("prefix", textKind{what: "a prefix such as site-17/raw", allowed: "a prefix such as site-17/raw, without a slash at its ends", check: checkFilePath},
-		func(o *plan.ObjectsTarget) *plan.Text { return &o.Prefix }, "Put before every name. Left out: none."),
-	set("region", stringKind{wordKind}, func(o *plan.ObjectsTarget) *string { return &o.Region }, "Region that requests are signed for.", byDefault("us-east-1")),
-	set("credentials_file", fileKind, func(o *plan.ObjectsTarget) *string { return &o.CredentialsFile },
+	set("bucket", at(func(o *plan.ObjectsTarget) *plan.Text { return &o.Bucket }).is(textKind{what: "the name of a bucket", pattern: "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", allowed: "3 to 63 of a-z, 0-9, . and -", check: checkBucket}), "Bucket. It is not made."),
+	set("prefix", at(func(o *plan.ObjectsTarget) *plan.Text { return &o.Prefix }).is(textKind{what: "a prefix such as site-17/raw", allowed: "a prefix such as site-17/raw, without a slash at its ends", check: checkFilePath}), "Put before every name. Left out: none."),
+	set("region", at(func(o *plan.ObjectsTarget) *string { return &o.Region }).is(stringKind{wordKind}), "Region that requests are signed for.", byDefault("us-east-1")),
+	set("credentials_file", at(func(o *plan.ObjectsTarget) *string { return &o.CredentialsFile }).is(fileKind),
 		"File in the form of ~/.aws/credentials; its section [default] is read, again after a refusal. Left out: anonymous.", secretFile()),
-	set("ca", fileKind, func(o *plan.ObjectsTarget) *string { return &o.CAFile }, "CA certificates (PEM). Left out: the system's."),
-	set("format", choiceText{choiceKind{words: []string{"json", "csv"}}}, func(o *plan.ObjectsTarget) *plan.Text { return &o.Format },
+	set("ca", at(func(o *plan.ObjectsTarget) *string { return &o.CAFile }).is(fileKind), "CA certificates (PEM). Left out: the system's."),
+	set("format", at(func(o *plan.ObjectsTarget) *plan.Text { return &o.Format }).is(choiceText{choiceKind{words: []string{"json", "csv"}}}),
 		"json: JSON lines, gaps among them. csv: a header and a record for each row, by RFC 4180; the columns of the rows have to be known.", byDefault("json")),
-	set("compression", choiceKind{words: []string{"zstd", "gzip", "none"}}, func(o *plan.ObjectsTarget) *string { return &o.Compression }, "How an object is compressed.", byDefault("zstd")),
-	set("batch", objectsBatch, func(o *plan.ObjectsTarget) *plan.ObjectsTarget { return o }, "Size of an object."),
-	set("timeout", nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}, func(o *plan.ObjectsTarget) *int64 { return &o.TimeoutNs }, "How long a batch may take: two puts.", byDefault("60s")),
-}, check: func(r *reader, n *node, o *plan.ObjectsTarget) {
+	set("compression", at(func(o *plan.ObjectsTarget) *string { return &o.Compression }).is(choiceKind{words: []string{"zstd", "gzip", "none"}}), "How an object is compressed.", byDefault("zstd")),
+	set("batch", at(func(o *plan.ObjectsTarget) *plan.ObjectsTarget { return o }).is(objectsBatch), "Size of an object."),
+	set("timeout", at(func(o *plan.ObjectsTarget) *int64 { return &o.TimeoutNs }).is(nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}), "How long a batch may take: two puts.", byDefault("60s")),
+}}, check: func(r *reader, n *node, o *plan.ObjectsTarget) {
 	s3 := o.Endpoint.Value != "" || o.Bucket.Value != ""
 	switch {
 	case o.Directory.Value != "" && s3:
@@ -36,10 +33,10 @@ var objectsObject = &object[plan.ObjectsTarget]{what: "objects", place: func(o *
 	}
 }}
 
-var objectsBatch = &object[plan.ObjectsTarget]{what: "batch", list: []*setting{
-	set("records", intKind{1, 1000000}, func(o *plan.ObjectsTarget) *int { return &o.BatchRecords }, "Most results of an object.", byDefault("10000")),
-	set("bytes", sizeKind{least: 1 << 10, most: 64 << 20}, func(o *plan.ObjectsTarget) *int64 { return &o.BatchBytes }, "Most bytes of an object, before compression. So much is held in memory.", byDefault("4MiB")),
-}}
+var objectsBatch = &object[plan.ObjectsTarget]{section: section{what: "batch", list: []*setting{
+	set("records", at(func(o *plan.ObjectsTarget) *int { return &o.BatchRecords }).is(intKind{1, 1000000}), "Most results of an object.", byDefault("10000")),
+	set("bytes", at(func(o *plan.ObjectsTarget) *int64 { return &o.BatchBytes }).is(sizeKind{least: 1 << 10, most: 64 << 20}), "Most bytes of an object, before compression. So much is held in memory.", byDefault("4MiB")),
+}}}
 
 func checkBucket(name string) string {
 	if len(name) < 3 || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || strings.Trim(name, ".-") != name {

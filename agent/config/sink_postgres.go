@@ -24,24 +24,23 @@ func checkSQLName(name string) string {
 	return ""
 }
 
-var postgresObject = &object[plan.PostgresTarget]{what: "postgres", place: func(p *plan.PostgresTarget, at plan.Pos) { p.Pos = at }, list: []*setting{
-	set("dsn_file", fileKind, func(p *plan.PostgresTarget) *string { return &p.DSNFile },
+var postgresObject = &object[plan.PostgresTarget]{place: func(p *plan.PostgresTarget, at plan.Pos) { p.Pos = at }, section: section{what: "postgres", list: []*setting{
+	set("dsn_file", at(func(p *plan.PostgresTarget) *string { return &p.DSNFile }).is(fileKind),
 		"File with the connection string, postgres://user:password@host/database?sslmode=verify-full or key=value pairs. Read again at each connection.", secretFile(), required()),
-	set("table", sqlNameKind, func(p *plan.PostgresTarget) *plan.Text { return &p.Table }, "Table that takes the rows.", required()),
-	set("schema", sqlNameKind, func(p *plan.PostgresTarget) *plan.Text { return &p.Schema }, "Schema of the table, and of weir_progress and weir_gaps.", byDefault("public")),
-	set("create", boolKind{}, func(p *plan.PostgresTarget) *bool { return &p.Create }, "Make tables that are missing. What is there is checked, never changed.", byDefault("false")),
-	set("upsert", textsKind{sqlNameKind}, func(p *plan.PostgresTarget) *[]plan.Text { return &p.Upsert },
+	set("table", at(func(p *plan.PostgresTarget) *plan.Text { return &p.Table }).is(sqlNameKind), "Table that takes the rows.", required()),
+	set("schema", at(func(p *plan.PostgresTarget) *plan.Text { return &p.Schema }).is(sqlNameKind), "Schema of the table, and of weir_progress and weir_gaps.", byDefault("public")),
+	set("create", at(func(p *plan.PostgresTarget) *bool { return &p.Create }).is(boolKind{}), "Make tables that are missing. What is there is checked, never changed.", byDefault("false")),
+	set("upsert", at(func(p *plan.PostgresTarget) *[]plan.Text { return &p.Upsert }).is(textsKind{sqlNameKind}),
 		"Key columns: a row replaces the one with the same key (needs a unique index). Left out: every row is added."),
-	set("columns", columnsKind{what: "column", texts: "fields of the rows, or $seq, $generation, $stream, $gateway, $time, $row", free: true},
-		func(p *plan.PostgresTarget) *[]plan.ColumnSpec { return &p.Columns }, "Which column of the table takes what. Left out: every column of the rows, under its own name."),
-	set("timestamps", textsKind{sqlNameKind}, func(p *plan.PostgresTarget) *[]plan.Text { return &p.Timestamps },
+	set("columns", at(func(p *plan.PostgresTarget) *[]plan.ColumnSpec { return &p.Columns }).is(columnsKind{what: "column", texts: "fields of the rows, or $seq, $generation, $stream, $gateway, $time, $row", free: true}), "Which column of the table takes what. Left out: every column of the rows, under its own name."),
+	set("timestamps", at(func(p *plan.PostgresTarget) *[]plan.Text { return &p.Timestamps }).is(textsKind{sqlNameKind}),
 		"Columns of integer milliseconds (window_start, window_end, $time) that are timestamptz in the table."),
-	set("batch", postgresBatch, func(p *plan.PostgresTarget) *plan.PostgresTarget { return p }, "Size of a transaction."),
-	set("timeout", nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}, func(p *plan.PostgresTarget) *int64 { return &p.TimeoutNs },
+	set("batch", at(func(p *plan.PostgresTarget) *plan.PostgresTarget { return p }).is(postgresBatch), "Size of a transaction."),
+	set("timeout", at(func(p *plan.PostgresTarget) *int64 { return &p.TimeoutNs }).is(nanoseconds{durationKind{least: 100 * time.Millisecond, most: time.Hour}}),
 		"How long connecting or a transaction may take.", byDefault("30s")),
-}}
+}}}
 
-var postgresBatch = &object[plan.PostgresTarget]{what: "batch", list: []*setting{
-	set("records", intKind{1, 100000}, func(p *plan.PostgresTarget) *int { return &p.BatchRecords }, "Most results of a transaction.", byDefault("500")),
-	set("bytes", sizeKind{least: 1 << 10, most: 64 << 20}, func(p *plan.PostgresTarget) *int64 { return &p.BatchBytes }, "Most bytes of a transaction.", byDefault("1MiB")),
-}}
+var postgresBatch = &object[plan.PostgresTarget]{section: section{what: "batch", list: []*setting{
+	set("records", at(func(p *plan.PostgresTarget) *int { return &p.BatchRecords }).is(intKind{1, 100000}), "Most results of a transaction.", byDefault("500")),
+	set("bytes", at(func(p *plan.PostgresTarget) *int64 { return &p.BatchBytes }).is(sizeKind{least: 1 << 10, most: 64 << 20}), "Most bytes of a transaction.", byDefault("1MiB")),
+}}}

@@ -17,7 +17,6 @@ type startKind struct{}
 var startWords = choiceKind{words: []string{StartLatest, StartEarliest}}
 
 func (startKind) label() string { return "latest, earliest, or savepoint FILE with an absolute path" }
-func (startKind) absent(*start) {}
 func (startKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{startWords.schema(), map[string]any{"type": "string", "pattern": "^savepoint +/"}}}
 }

@@ -26,18 +26,17 @@ const (
 // pebbleBuilt tells whether this binary has Pebble. Tests change it.
 var pebbleBuilt = pebblekv.Built
 
-var stateObject = &object[State]{what: "state", check: checkState, list: []*setting{
-	set("backend", choiceKind{words: []string{BackendMemory, BackendPebble}, means: map[string]string{"hashmap": BackendMemory, "rocksdb": BackendPebble}},
-		func(s *State) *string { return &s.Backend },
+var stateObject = &object[State]{section: section{what: "state", list: []*setting{
+	set("backend", at(func(s *State) *string { return &s.Backend }).is(choiceKind{words: []string{BackendMemory, BackendPebble}, means: map[string]string{"hashmap": BackendMemory, "rocksdb": BackendPebble}}),
 		"Where the state is while the pipeline runs. memory: all of it. pebble: on flash, as much as fits state.memory in memory; for more keys than the memory holds.",
 		byDefault(BackendMemory), flink("state.backend.type")),
-	set("memory", sizeKind{least: 4 << 20, most: 64 << 30}, func(s *State) *int64 { return &s.Memory },
+	set("memory", at(func(s *State) *int64 { return &s.Memory }).is(sizeKind{least: 4 << 20, most: 64 << 30}),
 		"backend pebble: memory for the state of the pipeline. It says nothing of the rest of the pipeline.", byDefault("32MiB"), flink("state.backend.rocksdb.memory.fixed-per-slot")),
-	set("ttl", durationKind{never: "never"}, func(s *State) *time.Duration { return &s.TTL },
+	set("ttl", at(func(s *State) *time.Duration { return &s.TTL }).is(durationKind{never: "never"}),
 		"State of a key that was not written for so long is dropped.", byDefault("never"), flink("table.exec.state.ttl")),
-	set("max_keys", intKind{0, math.MaxInt32}, func(s *State) *int { return &s.MaxKeys },
+	set("max_keys", at(func(s *State) *int { return &s.MaxKeys }).is(intKind{0, math.MaxInt32}),
 		"Most keys per step; rows of further keys become dead letters. 0: no limit.", byDefault("1000000")),
-}}
+}}, check: checkState}
 
 func checkState(r *reader, n *node, v *State) {
 	for _, e := range n.entries {

@@ -10,26 +10,26 @@ import (
 
 // joinSettings are the parts of a step in plan.Joins.
 var joinSettings = []*setting{
-	set("join", optional[plan.JoinSpec]{joinObject}, func(s *plan.StepSpec) **plan.JoinSpec { return &s.Join },
+	set("join", at(func(s *plan.StepSpec) **plan.JoinSpec { return &s.Join }).is(optional[plan.JoinSpec]{joinObject}),
 		"Joins the rows of two inputs, from: [left, right]: within a time of each other, within one window, or each left row with the latest right one."),
-	set("lookup", optional[plan.LookupSpec]{lookupObject}, func(s *plan.StepSpec) **plan.LookupSpec { return &s.Lookup },
+	set("lookup", at(func(s *plan.StepSpec) **plan.LookupSpec { return &s.Lookup }).is(optional[plan.LookupSpec]{lookupObject}),
 		"Adds columns of a CSV or JSON file to each row, by key. The file's content is part of the plan."),
 }
 
-var joinObject = &object[plan.JoinSpec]{what: "join", place: func(j *plan.JoinSpec, at plan.Pos) { j.Pos = at }, list: []*setting{
-	set("on", onKind{what: "on", left: "a field of the left input", right: "the field of the right input"}, func(j *plan.JoinSpec) *[]plan.OnSpec { return &j.On },
+var joinObject = &object[plan.JoinSpec]{place: func(j *plan.JoinSpec, at plan.Pos) { j.Pos = at }, section: section{what: "join", list: []*setting{
+	set("on", at(func(j *plan.JoinSpec) *[]plan.OnSpec { return &j.On }).is(onKind{what: "on", left: "a field of the left input", right: "the field of the right input"}),
 		"Fields that must be equal: [device] where both inputs have the name, {left: right} where the names differ.", required()),
-	set("within", withinKind{}, func(j *plan.JoinSpec) **plan.WithinSpec { return &j.Within },
+	set("within", at(func(j *plan.JoinSpec) **plan.WithinSpec { return &j.Within }).is(withinKind{}),
 		"Interval join: how far the event times of partners may lie apart. 5s is either way; {before: 5s, after: 1s} is how far the right row may lie before the left one, and after it."),
-	set("window", optional[plan.JoinWindowSpec]{joinWindowObject}, func(j *plan.JoinSpec) **plan.JoinWindowSpec { return &j.Window },
+	set("window", at(func(j *plan.JoinSpec) **plan.JoinWindowSpec { return &j.Window }).is(optional[plan.JoinWindowSpec]{joinWindowObject}),
 		"Window join: partners lie in one window of event time."),
-	set("latest", boolKind{}, func(j *plan.JoinSpec) *bool { return &j.Latest },
+	set("latest", at(func(j *plan.JoinSpec) *bool { return &j.Latest }).is(boolKind{}),
 		"Latest-value join: each left row with the right row of its key that arrived last, as of a topic of retained messages.", byDefault("false")),
-	set("type", choiceText{choiceKind{words: []string{"inner", "left", "full"}, means: map[string]string{"left_outer": "left", "full_outer": "full"}}}, func(j *plan.JoinSpec) *plan.Text { return &j.Type },
+	set("type", at(func(j *plan.JoinSpec) *plan.Text { return &j.Type }).is(choiceText{choiceKind{words: []string{"inner", "left", "full"}, means: map[string]string{"left_outer": "left", "full_outer": "full"}}}),
 		"Which rows come out without a partner, with null for the other side: none, those of the left input, those of both.", byDefault("inner")),
-	set("select", selectKind{}, func(j *plan.JoinSpec) **plan.SelectSpec { return &j.Select },
+	set("select", at(func(j *plan.JoinSpec) **plan.SelectSpec { return &j.Select }).is(selectKind{}),
 		"Columns of the joined rows, with left. and right. in front of fields: {temp: left.temp, humidity: right.humidity}. Left out: all of the left input, then all of the right."),
-}, check: func(r *reader, n *node, j *plan.JoinSpec) {
+}}, check: func(r *reader, n *node, j *plan.JoinSpec) {
 	var given []string
 	for _, e := range n.entries {
 		if slices.Contains([]string{"within", "window"}, e.key.text) || e.key.text == "latest" && j.Latest {
@@ -51,7 +51,6 @@ type onKind struct{ what, left, right string }
 func (k onKind) label() string {
 	return "a field, a list of fields, or a mapping from " + k.left + " to " + k.right
 }
-func (k onKind) absent(*[]plan.OnSpec) {}
 func (k onKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{
 		map[string]any{"type": "string"}, map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"type": "string"}},
@@ -88,16 +87,15 @@ type withinKind struct{}
 
 var (
 	withinSpan   = wholeMs{durationKind{most: durationMax}}
-	withinObject = &object[plan.WithinSpec]{what: "within", list: []*setting{
-		set("before", withinSpan, func(w *plan.WithinSpec) *int64 { return &w.BeforeMs }, "How far the right row may lie before the left one.", byDefault("0s")),
-		set("after", withinSpan, func(w *plan.WithinSpec) *int64 { return &w.AfterMs }, "How far the right row may lie after the left one.", byDefault("0s")),
-	}}
+	withinObject = &object[plan.WithinSpec]{section: section{what: "within", list: []*setting{
+		set("before", at(func(w *plan.WithinSpec) *int64 { return &w.BeforeMs }).is(withinSpan), "How far the right row may lie before the left one.", byDefault("0s")),
+		set("after", at(func(w *plan.WithinSpec) *int64 { return &w.AfterMs }).is(withinSpan), "How far the right row may lie after the left one.", byDefault("0s")),
+	}}}
 )
 
 func (withinKind) label() string {
 	return withinSpan.label() + ", or {before: DURATION, after: DURATION}"
 }
-func (withinKind) absent(into **plan.WithinSpec)  { *into = nil }
 func (withinKind) settings() ([]*setting, string) { return withinObject.list, "" }
 func (withinKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{withinSpan.schema(), withinObject.schema()}}
@@ -116,31 +114,27 @@ func (withinKind) read(r *reader, n *node, into **plan.WithinSpec) {
 
 var joinWindowSpan = wholeMs{durationKind{least: time.Millisecond, most: durationMax}}
 
-var joinWindowObject = &object[plan.JoinWindowSpec]{what: "the window of a join", place: func(w *plan.JoinWindowSpec, at plan.Pos) { w.Pos = at },
-	unknown: func(key string) string {
-		switch key {
-		case "allowed_lateness", "early", "time":
-			return "the windows of a join fire once, by event time; rows that come later go to STEP.late"
-		case "count", "state":
-			return "the windows of a join are tumbling, hopping or session"
-		}
-		return ""
-	},
-	list: []*setting{
-		set("tumbling", joinWindowSpan, func(w *plan.JoinWindowSpec) *int64 { return &w.TumblingMs },
-			"Size of windows that lie side by side, aligned to 1970-01-01T00:00Z."),
-		set("hopping", joinWindowSpan, func(w *plan.JoinWindowSpec) *int64 { return &w.SizeMs },
-			"Size of windows that overlap: one begins every slide."),
-		set("slide", joinWindowSpan, func(w *plan.JoinWindowSpec) *int64 { return &w.SlideMs }, "From the start of one hopping window to that of the next."),
-		set("offset", wholeMs{durationKind{most: durationMax}}, func(w *plan.JoinWindowSpec) *int64 { return &w.OffsetMs },
-			"Shifts tumbling and hopping windows.", byDefault("0s")),
-		set("session", joinWindowSpan, func(w *plan.JoinWindowSpec) *int64 { return &w.GapMs },
-			"Sessions of both inputs together: a session ends when no row of the key came for so long."),
-		set("touching", choiceKind{words: []string{"merge", "split"}}, func(w *plan.JoinWindowSpec) *string { return &w.Touching },
-			"Whether rows exactly so far apart are in one session.", byDefault("merge")),
-	},
-	check: checkJoinWindow,
-}
+var joinWindowObject = &object[plan.JoinWindowSpec]{place: func(w *plan.JoinWindowSpec, at plan.Pos) { w.Pos = at }, section: section{what: "the window of a join", unknown: func(key string) string {
+	switch key {
+	case "allowed_lateness", "early", "time":
+		return "the windows of a join fire once, by event time; rows that come later go to STEP.late"
+	case "count", "state":
+		return "the windows of a join are tumbling, hopping or session"
+	}
+	return ""
+}, list: []*setting{
+	set("tumbling", at(func(w *plan.JoinWindowSpec) *int64 { return &w.TumblingMs }).is(joinWindowSpan),
+		"Size of windows that lie side by side, aligned to 1970-01-01T00:00Z."),
+	set("hopping", at(func(w *plan.JoinWindowSpec) *int64 { return &w.SizeMs }).is(joinWindowSpan),
+		"Size of windows that overlap: one begins every slide."),
+	set("slide", at(func(w *plan.JoinWindowSpec) *int64 { return &w.SlideMs }).is(joinWindowSpan), "From the start of one hopping window to that of the next."),
+	set("offset", at(func(w *plan.JoinWindowSpec) *int64 { return &w.OffsetMs }).is(wholeMs{durationKind{most: durationMax}}),
+		"Shifts tumbling and hopping windows.", byDefault("0s")),
+	set("session", at(func(w *plan.JoinWindowSpec) *int64 { return &w.GapMs }).is(joinWindowSpan),
+		"Sessions of both inputs together: a session ends when no row of the key came for so long."),
+	set("touching", at(func(w *plan.JoinWindowSpec) *string { return &w.Touching }).is(choiceKind{words: []string{"merge", "split"}}),
+		"Whether rows exactly so far apart are in one session.", byDefault("merge")),
+}}, check: checkJoinWindow}
 
 // checkJoinWindow brings what is written into one form.
 func checkJoinWindow(r *reader, n *node, w *plan.JoinWindowSpec) {
@@ -189,23 +183,22 @@ var lookupFileKind = textKind{what: "a file such as devices.csv", allowed: "a .c
 		return ""
 	}}
 
-var lookupObject = &object[plan.LookupSpec]{what: "lookup", place: func(l *plan.LookupSpec, at plan.Pos) { l.Pos = at }, list: []*setting{
-	set("file", lookupFileKind, func(l *plan.LookupSpec) *plan.Text { return &l.File },
+var lookupObject = &object[plan.LookupSpec]{place: func(l *plan.LookupSpec, at plan.Pos) { l.Pos = at }, section: section{what: "lookup", list: []*setting{
+	set("file", at(func(l *plan.LookupSpec) *plan.Text { return &l.File }).is(lookupFileKind),
 		"CSV with a header, or a JSON array of objects; 8 MiB at most. Relative to the directory of the config. Read when the config is.", required()),
-	set("on", onKind{what: "on", left: "a field of the rows", right: "a column of the file"}, func(l *plan.LookupSpec) *[]plan.OnSpec { return &l.On },
+	set("on", at(func(l *plan.LookupSpec) *[]plan.OnSpec { return &l.On }).is(onKind{what: "on", left: "a field of the rows", right: "a column of the file"}),
 		"Fields that name the row of the file: [device] where the file has the name, {device: id} where its column is called otherwise.", required()),
-	set("columns", textsKind{fieldNameKind}, func(l *plan.LookupSpec) *[]plan.Text { return &l.Columns }, "Columns of the file that rows get. Left out: all but those of on."),
-	set("missing", missingKind{}, func(l *plan.LookupSpec) *plan.Text { return &l.Missing },
+	set("columns", at(func(l *plan.LookupSpec) *[]plan.Text { return &l.Columns }).is(textsKind{fieldNameKind}), "Columns of the file that rows get. Left out: all but those of on."),
+	set("missing", at(func(l *plan.LookupSpec) *plan.Text { return &l.Missing }).is(missingKind{}),
 		"What becomes of a row whose key the file does not have: its columns are null, it is dropped, or it becomes a dead letter.", byDefault("null")),
-}}
+}}}
 
 // missingKind is null, drop or dead; null may be YAML's.
 type missingKind struct{}
 
 var missingWords = choiceText{choiceKind{words: []string{"null", "drop", "dead"}}}
 
-func (missingKind) label() string     { return missingWords.label() }
-func (missingKind) absent(*plan.Text) {}
+func (missingKind) label() string { return missingWords.label() }
 func (missingKind) schema() map[string]any {
 	return map[string]any{"enum": []any{nil, "null", "drop", "dead"}}
 }

@@ -20,8 +20,7 @@ type slideKind struct{}
 
 var slideDuration = wholeMs{durationKind{least: time.Millisecond, most: durationMax}}
 
-func (slideKind) label() string      { return "a duration such as 1s, or for count a number of rows" }
-func (slideKind) absent(into *slide) { *into = slide{} }
+func (slideKind) label() string { return "a duration such as 1s, or for count a number of rows" }
 func (slideKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{slideDuration.schema(), map[string]any{"type": "integer", "minimum": 1}}}
 }
@@ -40,13 +39,12 @@ func (k slideKind) read(r *reader, n *node, into *slide) {
 // runKind is a condition, or a mapping of two.
 type runKind struct{}
 
-var runObject = &object[plan.RunSpec]{what: "state", list: []*setting{
-	set("begin", expressionKind, func(s *plan.RunSpec) *plan.Text { return &s.Begin }, "Condition of the row that begins a window.", required()),
-	set("end", expressionKind, func(s *plan.RunSpec) *plan.Text { return &s.End }, "Condition of the row that ends it, as its last.", required()),
-}}
+var runObject = &object[plan.RunSpec]{section: section{what: "state", list: []*setting{
+	set("begin", at(func(s *plan.RunSpec) *plan.Text { return &s.Begin }).is(expressionKind), "Condition of the row that begins a window.", required()),
+	set("end", at(func(s *plan.RunSpec) *plan.Text { return &s.End }).is(expressionKind), "Condition of the row that ends it, as its last.", required()),
+}}}
 
-func (runKind) label() string              { return "a condition, or {begin: condition, end: condition}" }
-func (runKind) absent(into **plan.RunSpec) { *into = nil }
+func (runKind) label() string { return "a condition, or {begin: condition, end: condition}" }
 func (runKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{expressionKind.schema(), runObject.schema()}}
 }
@@ -81,39 +79,35 @@ var windowKinds = []struct {
 
 const windowKindNames = "a window is one of tumbling, hopping, session, count, state"
 
-var windowSettings = &object[windowSetting]{what: "window", place: func(w *windowSetting, at plan.Pos) { w.Pos = at },
-	unknown: func(key string) string {
-		if slices.Contains([]string{"sliding", "cumulate", "global"}, key) {
-			return windowKindNames
-		}
-		return ""
-	},
-	list: []*setting{
-		set("tumbling", wholeMs{durationKind{least: time.Millisecond, most: durationMax}}, func(w *windowSetting) *int64 { return &w.tumbling },
-			"Size of the windows; they lie side by side, aligned to 1970-01-01T00:00Z."),
-		set("hopping", wholeMs{durationKind{least: time.Millisecond, most: durationMax}}, func(w *windowSetting) *int64 { return &w.hopping },
-			"Size of windows that begin every slide and overlap."),
-		set("session", wholeMs{durationKind{least: time.Millisecond, most: durationMax}}, func(w *windowSetting) *int64 { return &w.session },
-			"Gap without rows of the key that ends a session."),
-		set("count", int64Kind{1, math.MaxInt32}, func(w *windowSetting) *int64 { return &w.Rows },
-			"Size of the windows in rows of the key, in the order of arrival."),
-		set("state", runKind{}, func(w *windowSetting) **plan.RunSpec { return &w.State },
-			"Condition that holds for all rows of a window, in the order of arrival; or {begin, end}: from a row to a row."),
-		set("slide", slideKind{}, func(w *windowSetting) *slide { return &w.slide },
-			"Of hopping: how far the next window begins behind one. Of count: after how many rows the last ones come out; left out, the size."),
-		set("offset", wholeMs{durationKind{most: durationMax}}, func(w *windowSetting) *int64 { return &w.OffsetMs },
-			"Shifts the windows, such as 6h for days that begin at six.", byDefault("0s")),
-		set("touching", choiceKind{words: []string{"merge", "split"}}, func(w *windowSetting) *string { return &w.touching },
-			"Of session: whether rows exactly the gap apart are one session (merge) or two (split).", byDefault("merge")),
-		set("allowed_lateness", wholeMs{durationKind{most: durationMax}}, func(w *windowSetting) *int64 { return &w.LatenessMs },
-			"How long a window that fired still takes rows; each fires it again with a higher revision. Later ones go to STEP.late.", byDefault("0s")),
-		set("early", wholeMs{durationKind{least: time.Millisecond, most: durationMax}}, func(w *windowSetting) *int64 { return &w.EarlyMs },
-			"An open window comes out every so often, when rows were added, with the next revision."),
-		set("time", choiceKind{words: []string{"event", "processing"}}, func(w *windowSetting) *string { return &w.time },
-			"event: the time of the rows; processing: the wall clock of the journal when they came.", byDefault("event")),
-	},
-	check: checkWindow,
-}
+var windowSettings = &object[windowSetting]{place: func(w *windowSetting, at plan.Pos) { w.Pos = at }, section: section{what: "window", unknown: func(key string) string {
+	if slices.Contains([]string{"sliding", "cumulate", "global"}, key) {
+		return windowKindNames
+	}
+	return ""
+}, list: []*setting{
+	set("tumbling", at(func(w *windowSetting) *int64 { return &w.tumbling }).is(wholeMs{durationKind{least: time.Millisecond, most: durationMax}}),
+		"Size of the windows; they lie side by side, aligned to 1970-01-01T00:00Z."),
+	set("hopping", at(func(w *windowSetting) *int64 { return &w.hopping }).is(wholeMs{durationKind{least: time.Millisecond, most: durationMax}}),
+		"Size of windows that begin every slide and overlap."),
+	set("session", at(func(w *windowSetting) *int64 { return &w.session }).is(wholeMs{durationKind{least: time.Millisecond, most: durationMax}}),
+		"Gap without rows of the key that ends a session."),
+	set("count", at(func(w *windowSetting) *int64 { return &w.Rows }).is(int64Kind{1, math.MaxInt32}),
+		"Size of the windows in rows of the key, in the order of arrival."),
+	set("state", at(func(w *windowSetting) **plan.RunSpec { return &w.State }).is(runKind{}),
+		"Condition that holds for all rows of a window, in the order of arrival; or {begin, end}: from a row to a row."),
+	set("slide", at(func(w *windowSetting) *slide { return &w.slide }).is(slideKind{}),
+		"Of hopping: how far the next window begins behind one. Of count: after how many rows the last ones come out; left out, the size."),
+	set("offset", at(func(w *windowSetting) *int64 { return &w.OffsetMs }).is(wholeMs{durationKind{most: durationMax}}),
+		"Shifts the windows, such as 6h for days that begin at six.", byDefault("0s")),
+	set("touching", at(func(w *windowSetting) *string { return &w.touching }).is(choiceKind{words: []string{"merge", "split"}}),
+		"Of session: whether rows exactly the gap apart are one session (merge) or two (split).", byDefault("merge")),
+	set("allowed_lateness", at(func(w *windowSetting) *int64 { return &w.LatenessMs }).is(wholeMs{durationKind{most: durationMax}}),
+		"How long a window that fired still takes rows; each fires it again with a higher revision. Later ones go to STEP.late.", byDefault("0s")),
+	set("early", at(func(w *windowSetting) *int64 { return &w.EarlyMs }).is(wholeMs{durationKind{least: time.Millisecond, most: durationMax}}),
+		"An open window comes out every so often, when rows were added, with the next revision."),
+	set("time", at(func(w *windowSetting) *string { return &w.time }).is(choiceKind{words: []string{"event", "processing"}}),
+		"event: the time of the rows; processing: the wall clock of the journal when they came.", byDefault("event")),
+}}, check: checkWindow}
 
 // checkWindow finds the kind and what does not belong to it.
 func checkWindow(r *reader, n *node, w *windowSetting) {
@@ -190,7 +184,6 @@ func (w *windowSetting) step() int64 {
 type windowKind struct{}
 
 func (windowKind) label() string                  { return windowSettings.label() }
-func (windowKind) absent(into **plan.WindowSpec)  { *into = nil }
 func (windowKind) schema() map[string]any         { return windowSettings.schema() }
 func (windowKind) settings() ([]*setting, string) { return windowSettings.list, "" }
 func (windowKind) read(r *reader, n *node, into **plan.WindowSpec) {
@@ -205,7 +198,6 @@ type int64Kind struct{ least, most int }
 
 func (k int64Kind) of() intKind            { return intKind{k.least, k.most} }
 func (k int64Kind) label() string          { return k.of().label() }
-func (k int64Kind) absent(*int64)          {}
 func (k int64Kind) schema() map[string]any { return k.of().schema() }
 func (k int64Kind) read(r *reader, n *node, into *int64) {
 	var v int
@@ -213,8 +205,8 @@ func (k int64Kind) read(r *reader, n *node, into *int64) {
 	*into = int64(v)
 }
 
-var topObject = &object[plan.TopSpec]{what: "top", place: func(t *plan.TopSpec, at plan.Pos) { t.Pos = at }, list: []*setting{
-	set("n", intKind{1, 1000}, func(t *plan.TopSpec) *int { return &t.N }, "How many rows of a window are kept.", required()),
-	set("order", expressionKind, func(t *plan.TopSpec) *plan.Text { return &t.Order }, "Expression, and asc (the default) or desc, such as temp desc. Null comes last.", required()),
-	set("ties", boolKind{}, func(t *plan.TopSpec) *bool { return &t.Ties }, "Rows equal to the last one are kept as well.", byDefault("false")),
-}}
+var topObject = &object[plan.TopSpec]{place: func(t *plan.TopSpec, at plan.Pos) { t.Pos = at }, section: section{what: "top", list: []*setting{
+	set("n", at(func(t *plan.TopSpec) *int { return &t.N }).is(intKind{1, 1000}), "How many rows of a window are kept.", required()),
+	set("order", at(func(t *plan.TopSpec) *plan.Text { return &t.Order }).is(expressionKind), "Expression, and asc (the default) or desc, such as temp desc. Null comes last.", required()),
+	set("ties", at(func(t *plan.TopSpec) *bool { return &t.Ties }).is(boolKind{}), "Rows equal to the last one are kept as well.", byDefault("false")),
+}}}

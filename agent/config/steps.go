@@ -12,8 +12,7 @@ import (
 // textsKind is one text or a list of them.
 type textsKind struct{ of textKind }
 
-func (k textsKind) label() string       { return k.of.what + ", or a list of them" }
-func (k textsKind) absent(*[]plan.Text) {}
+func (k textsKind) label() string { return k.of.what + ", or a list of them" }
 func (k textsKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{k.of.schema(), map[string]any{"type": "array", "minItems": 1, "items": k.of.schema()}}}
 }
@@ -38,7 +37,6 @@ func (k textsKind) read(r *reader, n *node, into *[]plan.Text) {
 type pointerTo[V any] struct{ of kind[V] }
 
 func (k pointerTo[V]) label() string          { return k.of.label() }
-func (k pointerTo[V]) absent(into **V)        { *into = nil }
 func (k pointerTo[V]) schema() map[string]any { return k.of.schema() }
 func (k pointerTo[V]) read(r *reader, n *node, into **V) {
 	*into = new(V)
@@ -52,8 +50,7 @@ type columnsKind struct {
 	free  bool   // any name, not only a field name
 }
 
-func (k columnsKind) label() string             { return "a mapping from names to " + k.texts }
-func (k columnsKind) absent(*[]plan.ColumnSpec) {}
+func (k columnsKind) label() string { return "a mapping from names to " + k.texts }
 func (k columnsKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": []string{"string", "number"}}}
 }
@@ -77,8 +74,7 @@ type selectKind struct{}
 
 var selectColumns = columnsKind{what: "column", texts: "expressions"}
 
-func (selectKind) label() string                 { return "a mapping from names to expressions, or a list of fields" }
-func (selectKind) absent(into **plan.SelectSpec) { *into = nil }
+func (selectKind) label() string { return "a mapping from names to expressions, or a list of fields" }
 func (selectKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{selectColumns.schema(), map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"type": "string"}}}}
 }
@@ -121,68 +117,64 @@ var notBuilt = []string{"keyBy", "map", "flatMap", "process"}
 
 const stepKinds = "a step is one of filter, select, cast, flatten, split, window (with aggregate), deadband, changed, lag, delta, counter, zscore, throttle, sample, alarm, absence, dedup, sort, lookup, join (two inputs), or a union (several inputs and nothing else)"
 
-var stepObject = &object[plan.StepSpec]{what: "a step", place: func(s *plan.StepSpec, at plan.Pos) { s.Pos = at }, flaw: func(s *plan.StepSpec) { s.Flawed = true },
-	unknown: func(key string) string {
-		if slices.Contains(notBuilt, key) {
-			return stepKinds
+var stepObject = &object[plan.StepSpec]{place: func(s *plan.StepSpec, at plan.Pos) { s.Pos = at }, section: section{what: "a step", unknown: func(key string) string {
+	if slices.Contains(notBuilt, key) {
+		return stepKinds
+	}
+	return ""
+}, list: slices.Concat([]*setting{
+	set("uid", at(func(s *plan.StepSpec) *plan.Text { return &s.UID }).is(nameKind("the step's name", false)),
+		"The step's name, for good: its state is kept under it, others name it in from.", required()),
+	set("was", at(func(s *plan.StepSpec) *plan.Text { return &s.Was }).is(nameKind("the step's earlier name", false)),
+		"The uid under which the step's state was saved before it was renamed; a restore of a savepoint takes it over."),
+	set("from", at(func(s *plan.StepSpec) *[]plan.Text { return &s.From }).is(textsKind{referenceKind}),
+		"Source or step whose rows it takes; STEP.OUTPUT takes another output, such as STEP.late of a window. A list makes a union.", required()),
+	set("filter", at(func(s *plan.StepSpec) **plan.Text { return &s.Filter }).is(pointerTo[plan.Text]{expressionKind}),
+		"Passes the rows for which the condition is true."),
+	set("select", at(func(s *plan.StepSpec) **plan.SelectSpec { return &s.Select }).is(selectKind{}),
+		"Makes rows of exactly these columns: {name: expression, …}, or [field, …]."),
+	set("by", at(func(s *plan.StepSpec) *[]plan.Text { return &s.By }).is(textsKind{pathOfField}),
+		"Fields that make the key: each key has a state of its own. For all steps with a state per key."),
+	set("window", at(func(s *plan.StepSpec) **plan.WindowSpec { return &s.Window }).is(windowKind{}),
+		"Groups rows by time, count or state; aggregate or top says what is computed. Columns: the by fields, window_start, window_end, the aggregates, revision."),
+	set("top", at(func(s *plan.StepSpec) **plan.TopSpec { return &s.Top }).is(optional[plan.TopSpec]{topObject}),
+		"Instead of aggregate: the first rows of each window in an order. Columns: the by fields, window_start, window_end, rank, those of the rows, revision."),
+	set("aggregate", at(func(s *plan.StepSpec) *[]plan.ColumnSpec { return &s.Aggregate }).is(columnsKind{what: "aggregate", texts: "aggregates such as avg(temp)"}),
+		"Columns of a window: count() or an aggregate of an expression, such as avg(temp), percentile(temp, 95) or collect(id, 100); docs/aggregates.md lists them."),
+	set("deadband", at(func(s *plan.StepSpec) **plan.DeadbandSpec { return &s.Deadband }).is(optional[plan.DeadbandSpec]{deadbandObject}),
+		"Passes the first row of a key, and then those whose value differs from the last passed by more than the threshold."),
+	set("alarm", at(func(s *plan.StepSpec) **plan.AlarmSpec { return &s.Alarm }).is(optional[plan.AlarmSpec]{alarmObject}),
+		"Tells when a condition begins and ends, with hysteresis."),
+	set("dedup", at(func(s *plan.StepSpec) **plan.DedupSpec { return &s.Dedup }).is(optional[plan.DedupSpec]{dedupObject}),
+		"Drops rows whose key was seen before."),
+	set("sort", at(func(s *plan.StepSpec) **plan.Text { return &s.Sort }).is(pointerTo[plan.Text]{choiceText{choiceKind{words: []string{"event_time"}}}}),
+		"event_time: holds rows until the watermark passes them and lets them go in the order of their time; late ones go to STEP.late."),
+}, operatorSettings, joinSettings, []*setting{
+	set("ttl", at(func(s *plan.StepSpec) **int64 { return &s.TTLNs }).is(pointerTo[int64]{nanoseconds{durationKind{never: "never", most: durationMax}}}),
+		"Overrides state.ttl of the pipeline."),
+	set("max_keys", at(func(s *plan.StepSpec) **int { return &s.MaxKeys }).is(pointerTo[int]{intKind{0, math.MaxInt32}}),
+		"Overrides state.max_keys of the pipeline."),
+})}, flaw: func(s *plan.StepSpec) { s.Flawed = true }, check: func(r *reader, n *node, s *plan.StepSpec) {
+	for _, e := range n.entries {
+		if e.key.text == "aggregate" {
+			s.AggregatePos = e.key.pos
 		}
-		return ""
-	},
-	list: slices.Concat([]*setting{
-		set("uid", nameKind("the step's name", false), func(s *plan.StepSpec) *plan.Text { return &s.UID },
-			"The step's name, for good: its state is kept under it, others name it in from.", required()),
-		set("was", nameKind("the step's earlier name", false), func(s *plan.StepSpec) *plan.Text { return &s.Was },
-			"The uid under which the step's state was saved before it was renamed; a restore of a savepoint takes it over."),
-		set("from", textsKind{referenceKind}, func(s *plan.StepSpec) *[]plan.Text { return &s.From },
-			"Source or step whose rows it takes; STEP.OUTPUT takes another output, such as STEP.late of a window. A list makes a union.", required()),
-		set("filter", pointerTo[plan.Text]{expressionKind}, func(s *plan.StepSpec) **plan.Text { return &s.Filter },
-			"Passes the rows for which the condition is true."),
-		set("select", selectKind{}, func(s *plan.StepSpec) **plan.SelectSpec { return &s.Select },
-			"Makes rows of exactly these columns: {name: expression, …}, or [field, …]."),
-		set("by", textsKind{pathOfField}, func(s *plan.StepSpec) *[]plan.Text { return &s.By },
-			"Fields that make the key: each key has a state of its own. For all steps with a state per key."),
-		set("window", windowKind{}, func(s *plan.StepSpec) **plan.WindowSpec { return &s.Window },
-			"Groups rows by time, count or state; aggregate or top says what is computed. Columns: the by fields, window_start, window_end, the aggregates, revision."),
-		set("top", optional[plan.TopSpec]{topObject}, func(s *plan.StepSpec) **plan.TopSpec { return &s.Top },
-			"Instead of aggregate: the first rows of each window in an order. Columns: the by fields, window_start, window_end, rank, those of the rows, revision."),
-		set("aggregate", columnsKind{what: "aggregate", texts: "aggregates such as avg(temp)"}, func(s *plan.StepSpec) *[]plan.ColumnSpec { return &s.Aggregate },
-			"Columns of a window: count() or an aggregate of an expression, such as avg(temp), percentile(temp, 95) or collect(id, 100); docs/aggregates.md lists them."),
-		set("deadband", optional[plan.DeadbandSpec]{deadbandObject}, func(s *plan.StepSpec) **plan.DeadbandSpec { return &s.Deadband },
-			"Passes the first row of a key, and then those whose value differs from the last passed by more than the threshold."),
-		set("alarm", optional[plan.AlarmSpec]{alarmObject}, func(s *plan.StepSpec) **plan.AlarmSpec { return &s.Alarm },
-			"Tells when a condition begins and ends, with hysteresis."),
-		set("dedup", optional[plan.DedupSpec]{dedupObject}, func(s *plan.StepSpec) **plan.DedupSpec { return &s.Dedup },
-			"Drops rows whose key was seen before."),
-		set("sort", pointerTo[plan.Text]{choiceText{choiceKind{words: []string{"event_time"}}}}, func(s *plan.StepSpec) **plan.Text { return &s.Sort },
-			"event_time: holds rows until the watermark passes them and lets them go in the order of their time; late ones go to STEP.late."),
-	}, operatorSettings, joinSettings, []*setting{
-		set("ttl", pointerTo[int64]{nanoseconds{durationKind{never: "never", most: durationMax}}}, func(s *plan.StepSpec) **int64 { return &s.TTLNs },
-			"Overrides state.ttl of the pipeline."),
-		set("max_keys", pointerTo[int]{intKind{0, math.MaxInt32}}, func(s *plan.StepSpec) **int { return &s.MaxKeys },
-			"Overrides state.max_keys of the pipeline."),
-	}),
-	check: func(r *reader, n *node, s *plan.StepSpec) {
-		for _, e := range n.entries {
-			if e.key.text == "aggregate" {
-				s.AggregatePos = e.key.pos
-			}
-		}
-	},
-}
-
-var deadbandObject = &object[plan.DeadbandSpec]{what: "deadband", place: func(d *plan.DeadbandSpec, at plan.Pos) { d.Pos = at }, list: []*setting{
-	set("value", expressionKind, func(d *plan.DeadbandSpec) *plan.Text { return &d.Value }, "The number that is watched.", required()),
-	set("threshold", floatKind{0, math.MaxFloat64}, func(d *plan.DeadbandSpec) *float64 { return &d.Threshold }, "A row passes when the value moved by more than this.", required()),
+	}
 }}
 
-var alarmObject = &object[plan.AlarmSpec]{what: "alarm", place: func(a *plan.AlarmSpec, at plan.Pos) { a.Pos = at }, list: []*setting{
-	set("value", expressionKind, func(a *plan.AlarmSpec) *plan.Text { return &a.Value }, "The value that is watched; it is part of the alarm's row.", required()),
-	set("raise", expressionKind, func(a *plan.AlarmSpec) *plan.Text { return &a.Raise }, `Condition that raises it: "> 8" compares the value, or a whole expression.`, required()),
-	set("clear", expressionKind, func(a *plan.AlarmSpec) *plan.Text { return &a.Clear }, `Condition that clears it. Left out: when raise is false.`),
-	set("hold", nanoseconds{durationKind{most: durationMax}}, func(a *plan.AlarmSpec) *int64 { return &a.HoldNs }, "The condition must hold so long before the alarm is raised.", byDefault("0s")),
-	set("latch", boolKind{}, func(a *plan.AlarmSpec) *bool { return &a.Latch }, "Needs clear. While raise is true as well, clear does not clear it.", byDefault("false")),
-}}
+var deadbandObject = &object[plan.DeadbandSpec]{place: func(d *plan.DeadbandSpec, at plan.Pos) { d.Pos = at }, section: section{what: "deadband", list: []*setting{
+	set("value", at(func(d *plan.DeadbandSpec) *plan.Text { return &d.Value }).is(expressionKind), "The number that is watched.", required()),
+	set("threshold", at(func(d *plan.DeadbandSpec) *float64 { return &d.Threshold }).is(floatKind{0, math.MaxFloat64}), "A row passes when the value moved by more than this.", required()),
+}}}
 
-var dedupObject = &object[plan.DedupSpec]{what: "dedup", place: func(d *plan.DedupSpec, at plan.Pos) { d.Pos = at }, list: []*setting{
-	set("key", textsKind{expressionKind}, func(d *plan.DedupSpec) *[]plan.Text { return &d.Key }, "Expressions that together name a record, such as [$topic, seq].", required()),
-}}
+var alarmObject = &object[plan.AlarmSpec]{place: func(a *plan.AlarmSpec, at plan.Pos) { a.Pos = at }, section: section{what: "alarm", list: []*setting{
+	set("value", at(func(a *plan.AlarmSpec) *plan.Text { return &a.Value }).is(expressionKind), "The value that is watched; it is part of the alarm's row.", required()),
+	set("raise", at(func(a *plan.AlarmSpec) *plan.Text { return &a.Raise }).is(expressionKind), `Condition that raises it: "> 8" compares the value, or a whole expression.`, required()),
+	set("clear", at(func(a *plan.AlarmSpec) *plan.Text { return &a.Clear }).is(expressionKind), `Condition that clears it. Left out: when raise is false.`),
+	set("hold", at(func(a *plan.AlarmSpec) *int64 { return &a.HoldNs }).is(nanoseconds{durationKind{most: durationMax}}), "The condition must hold so long before the alarm is raised.", byDefault("0s")),
+	set("latch", at(func(a *plan.AlarmSpec) *bool { return &a.Latch }).is(boolKind{}), "Needs clear. While raise is true as well, clear does not clear it.", byDefault("false")),
+}}}
+
+var dedupObject = &object[plan.DedupSpec]{place: func(d *plan.DedupSpec, at plan.Pos) { d.Pos = at }, section: section{what: "dedup", list: []*setting{
+	set("key", at(func(d *plan.DedupSpec) *[]plan.Text { return &d.Key }).is(textsKind{expressionKind}), "Expressions that together name a record, such as [$topic, seq].", required()),
+}}}

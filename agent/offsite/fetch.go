@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 
 	"github.com/weirstream/weir/pipeline"
@@ -33,6 +34,25 @@ const PartsSuffix = ".parts"
 // Fetch makes a savepoint file of the newest upload of a pipeline that is whole: durable and verified on return, whole or absent. Errors are those of central.Fetcher and
 // savepoint.Create.
 func Fetch(ctx context.Context, f *central.Fetcher, id central.UUID, fsys disk.FS, file string) (*Report, error) {
+	r, err := FetchKeeping(ctx, f, id, fsys, file)
+	if err != nil {
+		return nil, err
+	}
+	return r, RemoveParts(fsys, file)
+}
+
+// RemoveParts removes the pieces that FetchKeeping has left. A repeat is harmless.
+func RemoveParts(fsys disk.FS, file string) error {
+	parts := Spool{fsys, file + PartsSuffix}
+	err := parts.RemoveAll()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// FetchKeeping is Fetch for a pipeline that may be uploaded once more before it counts: the pieces stay until RemoveParts, so that a repeat reads only what is new.
+func FetchKeeping(ctx context.Context, f *central.Fetcher, id central.UUID, fsys disk.FS, file string) (*Report, error) {
 	scratch, err := OpenSpool(fsys, file+PartsSuffix)
 	if err != nil {
 		return nil, err
@@ -65,8 +85,7 @@ func Fetch(ctx context.Context, f *central.Fetcher, id central.UUID, fsys disk.F
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Head: h, Summary: sum, Upload: got.Manifest, Key: central.FormatPublic(got.Key), PassedOver: got.PassedOver, Newer: got.Newer, Bytes: got.Bytes}
-	return r, scratch.RemoveAll()
+	return &Report{Head: h, Summary: sum, Upload: got.Manifest, Key: central.FormatPublic(got.Key), PassedOver: got.PassedOver, Newer: got.Newer, Bytes: got.Bytes}, nil
 }
 
 // headOf joins what a plan and a manifest say. They must be of one pipeline.

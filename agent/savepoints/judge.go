@@ -115,6 +115,9 @@ func (v *Verdict) step(s *plan.Step, b *savepoint.Step, from string, entries uin
 	}
 	switch {
 	case reason != "" && entries > 0:
+		if b.Kind == plan.KindWindow {
+			reason += "; its open windows cannot be read: what they have counted so far is lost"
+		}
 		v.Lines = append(v.Lines, Line{UID: s.UID, Fate: Incompatible, Reason: reason, Entries: entries})
 		return
 	case reason != "":

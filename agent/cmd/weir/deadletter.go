@@ -166,7 +166,7 @@ func deadletterShow(o *options) *cobra.Command {
 				return json.NewEncoder(c.OutOrStdout()).Encode(l)
 			})
 			if err == nil && !found {
-				err = fmt.Errorf("pipeline %s has no dead letter %d any more", args[0], seqs[0])
+				err = fmt.Errorf("pipeline %s has no dead letter %d: there never was one, or it is gone (weir deadletter ls shows those that are there)", args[0], seqs[0])
 			}
 			return err
 		},

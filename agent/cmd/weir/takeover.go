@@ -20,8 +20,8 @@ func takeoverCommand(o *options) *cobra.Command {
 	var to agent.TakeoverOptions
 	c := &cobra.Command{
 		Use: "restore --from central|DIRECTORY --gateway OLD", Short: "Take the place of a device that is lost or broken, on an empty state_dir",
-		Long: `Claims the gateway under a new incarnation, which stops the device before wherever it still runs, fetches what that has left (from the central store, or savepoint
-files in a directory), and orders its restore: the next weir run goes on with the state, the streams and their sequences, under a new generation. Prints what is lost: all that the
+		Long: `Fetches what the device before has left (from the central store, or savepoint files in a directory), claims the gateway under a new incarnation, which stops that device
+wherever it still runs, fetches what came in between, and orders the restore: the next weir run goes on with the state, the streams and their sequences, under a new generation. Prints what is lost: all that the
 device before received behind what it had left. Windows that overlap it are marked partial. Run it again when it was cut short. One savepoint of a running agent is restored by weir
 savepoint restore.`,
 		Args: usageArgs(cobra.NoArgs),
