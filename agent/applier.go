@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,6 +160,57 @@ func (p *applier) highest() (high pipeline.Position) {
 		}
 	}
 	return high
+}
+
+// committed are the pipelines of the config that holds whatever becomes of the apply under way, of those that run or would; saved is where the apply has left those that may be gone
+// back to there. Nothing of a plan on probation counts: its results were held, and its messages are worked on again.
+func (p *applier) committed(all []*supervisor) (runs []run, saved map[string]*apply.Change, err error) {
+	for _, s := range all {
+		runs = append(runs, s.spec)
+	}
+	rec := p.record()
+	if rec.Resting() || rec.State == apply.Saving {
+		return runs, nil, nil
+	}
+	if rec.State == apply.Probation {
+		if runs, err = p.before(runs, &rec); err != nil {
+			return nil, nil, err
+		}
+	}
+	saved = map[string]*apply.Change{}
+	for i := range rec.Changes {
+		c := &rec.Changes[i]
+		if c.Kind != apply.Changed {
+			continue
+		}
+		undone := true
+		if rec.State == apply.Restoring {
+			if undone, err = restorePendingIn(p.dirOf(*c)); err != nil {
+				return nil, nil, err
+			}
+		}
+		if undone {
+			saved[c.Name] = c
+		}
+	}
+	return runs, saved, nil
+}
+
+// before gives the pipelines of the old config.
+func (p *applier) before(runs []run, rec *apply.Record) ([]run, error) {
+	old, err := p.store.Config(rec.Old, true, os.ReadFile) // p.old is the applier's goroutine's
+	if err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(runs, func(r run) bool {
+		return slices.ContainsFunc(rec.Changes, func(c apply.Change) bool { return c.Name == r.Name.Value })
+	})
+	for _, r := range p.agent.runsOf(old, p.agent.roster.Load().ways) {
+		if slices.ContainsFunc(rec.Changes, func(c apply.Change) bool { return c.Name == r.Name.Value && c.Kind != apply.Added }) {
+			runs = append(runs, r)
+		}
+	}
+	return runs, nil
 }
 
 // heldBack is what holds the results of a run, nil when they may leave.

@@ -24,6 +24,9 @@ func (p *applier) apply(ctx context.Context, k *applyAsk) *api.ApplyOutcome {
 	if !p.rec.Resting() {
 		return refusedApply(fmt.Errorf("%w: it is %s", ErrApplying, p.rec.State))
 	}
+	if err := p.agent.fence.err(); err != nil { // since it was asked for
+		return refusedApply(err)
+	}
 	cfg, err := p.readNew(k)
 	if err != nil {
 		return refusedApply(err)
@@ -134,23 +137,27 @@ func (p *applier) savepointName(pipeline string) string {
 // finish carries the apply on from the state that it is in to its end, or until ctx ends: then the next start does. k is nil for one that nobody waits for.
 func (p *applier) finish(ctx context.Context, k *applyAsk) *api.ApplyOutcome {
 	for !p.rec.Resting() {
-		var err error
-		switch p.rec.State {
-		case apply.Saving:
-			if err = p.save(ctx, k); err != nil && ctx.Err() == nil {
+		err := p.agent.fence.err()
+		switch {
+		case err != nil: // it stands until the device is taken back (settleApply)
+		case p.rec.State == apply.Saving:
+			if err = p.save(ctx, k); err != nil && ctx.Err() == nil && p.agent.fence.err() == nil {
 				err = p.abort(ctx, err)
 			}
-		case apply.Probation:
+		case p.rec.State == apply.Probation:
 			err = p.try(ctx, k)
-		case apply.Returning:
+		case p.rec.State == apply.Returning:
 			err = p.goBack(ctx, k)
-		case apply.Restoring:
+		case p.rec.State == apply.Restoring:
 			err = p.awaitRestored(ctx, k)
 		}
 		if ctx.Err() != nil {
 			return &api.ApplyOutcome{Result: api.ApplyRefused, Error: "the agent is stopping within the apply; the next start goes on with it"}
 		}
 		if err != nil {
+			if p.agent.fence.err() != nil {
+				return &api.ApplyOutcome{Result: api.ApplyRefused, Error: fmt.Sprintf("the apply stands in %s: %v", p.rec.State, err)}
+			}
 			return &api.ApplyOutcome{Result: api.ApplyRefused, Error: fmt.Sprintf("the apply stands in %s, and is tried again: %v", p.rec.State, err)}
 		}
 	}
@@ -187,6 +194,9 @@ func (p *applier) save(ctx context.Context, k *applyAsk) error {
 		if err := p.order(c, p.rec.AllowDropped); err != nil {
 			return err
 		}
+	}
+	if err := p.agent.fence.err(); err != nil { // the pipelines may have been stopped by it
+		return err
 	}
 	return p.note(apply.Event{Kind: apply.Switched})
 }
@@ -321,6 +331,7 @@ func (p *applier) reassign(ctx context.Context, cfg *config.Config, held *probat
 	if err := a.registry.Adopt(p.names(runs)); err != nil {
 		return err
 	}
+	a.offsites.strike(a.registry)
 	next := &roster{config: cfg, sessions: r.sessions, ways: ways}
 	var fresh []*supervisor
 	for _, run := range runs {

@@ -23,15 +23,15 @@ func (p *applier) try(ctx context.Context, k *applyAsk) error {
 	if p.held == nil { // this process recorded the switch; else the agent started with them
 		p.held = &probation{}
 		if err := p.switchOver(ctx, k); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
+			if end := p.ends(ctx); end != nil {
+				return end
 			}
 			return p.note(apply.Event{Kind: apply.Failed, Why: err.Error()})
 		}
 	}
 	why := p.watch(ctx, k)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if end := p.ends(ctx); end != nil {
+		return end
 	}
 	if why != "" {
 		return p.note(apply.Event{Kind: apply.Failed, Why: why})
@@ -40,6 +40,11 @@ func (p *applier) try(ctx context.Context, k *applyAsk) error {
 		return err
 	}
 	return p.commit(ctx)
+}
+
+// ends tells why nothing is decided any more: the agent stops, or another device has taken its place, which stops the pipelines and says nothing about their plans.
+func (p *applier) ends(ctx context.Context) error {
+	return cmp.Or(ctx.Err(), p.agent.fence.err())
 }
 
 // switchOver puts the new plans in the place of the old ones.
@@ -70,7 +75,7 @@ func (p *applier) watch(ctx context.Context, k *applyAsk) (why string) {
 		failed, waits, away := p.gates(ctx, time.Since(started) >= wait)
 		since := time.Since(started)
 		switch {
-		case ctx.Err() != nil:
+		case p.ends(ctx) != nil:
 			return ""
 		case failed != "":
 			return failed
@@ -205,6 +210,7 @@ func (p *applier) commit(ctx context.Context) error {
 	if err := a.registry.Adopt(names); err != nil {
 		return err
 	}
+	a.offsites.strike(a.registry)
 	p.release()
 	for _, c := range p.rec.Changes {
 		if c.Kind == apply.Removed {
@@ -245,6 +251,8 @@ func (p *applier) awaitRestored(ctx context.Context, k *applyAsk) error {
 		}
 		select {
 		case <-tick.C:
+		case <-p.agent.fence.up:
+			return p.agent.fence.err()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

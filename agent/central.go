@@ -48,7 +48,7 @@ type offsitePipe struct {
 }
 
 // openCentral makes the uploads of the config's central store, if there is one.
-func (a *Agent) openCentral(ways map[string]*uplink.Link) error {
+func (a *Agent) openCentral() error {
 	c := &a.config.Central
 	if c.URL.Value == "" {
 		return nil
@@ -66,7 +66,7 @@ func (a *Agent) openCentral(ways map[string]*uplink.Link) error {
 	u := central.Default()
 	u.Gateway, u.Bucket, u.Key, u.RebaseRatio, u.Retained, u.Timeout, u.Logger = a.gateway(), b, key, c.RebaseRatio, c.Retained, c.Timeout, a.log
 	u.Fenced = a.uploadFence
-	u.Pace = pacer(c, ways[c.Link.Value])
+	u.Pace = pacer(c, func() *uplink.Link { return a.roster.Load().ways[c.Link.Value] }) // an apply may change the link
 	if len(c.Recipients) > 0 {
 		var list []string
 		for _, r := range c.Recipients {
@@ -101,6 +101,22 @@ func (o *offsites) enlist(id snapshot.UUID, name, stateDir string) error {
 	return nil
 }
 
+// strike takes the places of pipelines that are not registered any more: what was on its way goes no further, what is in the store stays there for who takes this device's place. No attempt
+// of them may run. A nil receiver has none.
+func (o *offsites) strike(r *Registry) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, p := range o.pipes {
+		if !r.holds(id) {
+			o.uploader.Remove(p.Pipeline)
+			delete(o.pipes, id)
+		}
+	}
+}
+
 // pipe is a pipeline's place; nil: it has none.
 func (o *offsites) pipe(id snapshot.UUID) *offsitePipe {
 	if o == nil {
@@ -127,13 +143,13 @@ func (o *offsites) close() error {
 }
 
 // pacer is the bandwidth of the setting, and the link's.
-func pacer(c *config.Central, way *uplink.Link) func(ctx context.Context, n int) error {
+func pacer(c *config.Central, way func() *uplink.Link) func(ctx context.Context, n int) error {
 	var own *uplink.Limiter
 	if c.Bandwidth > 0 {
 		own = uplink.NewLimiter(int(min(c.Bandwidth, 1<<30)))
 	}
 	return func(ctx context.Context, n int) error {
-		if err := way.Pass(ctx, n, uplink.PriorityLow); err != nil {
+		if err := way().Pass(ctx, n, uplink.PriorityLow); err != nil {
 			return err
 		}
 		return own.Wait(ctx, n, uplink.PriorityLow)
@@ -235,7 +251,7 @@ func (a *attempt) runOffsite(ctx context.Context, p *offsitePipe) error {
 			return ctx.Err()
 		case <-t.C:
 		}
-		if p.due(interval) == 0 {
+		if p.due(interval) == 0 && (a.agent.options.hasty || !a.held.holds()) { // a plan on probation may be gone back from (RULES 25): what another device would go on with is of committed plans
 			a.takeOffsite(ctx, p)
 		}
 		a.boundOffsite(p)

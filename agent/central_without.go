@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/snapshot"
-	"github.com/weirstream/weir/uplink"
 )
 
 // A build without the central store: the config refuses the section.
@@ -16,9 +15,10 @@ type (
 	offsitePipe struct{}
 )
 
-func (a *Agent) openCentral(map[string]*uplink.Link) error              { return nil }
+func (a *Agent) openCentral() error                                     { return nil }
 func (o *offsites) enlist(snapshot.UUID, string, string) error          { return nil }
 func (o *offsites) run(context.Context) error                           { return nil }
+func (o *offsites) strike(*Registry)                                    {}
 func (o *offsites) close() error                                        { return nil }
 func (a *attempt) offsite() *offsitePipe                                { return nil }
 func (a *attempt) keepFrom() uint64                                     { return 0 }

@@ -38,7 +38,9 @@ func TestRule27_FencedByTheClaim(t *testing.T) {
 		t.Errorf("a fenced device may connect: %v", err)
 	}
 	b.end()
-	inc, err := func() (uplink.Incarnation, error) { return retake(t.Context(), b.parse(), b.options.claims) }()
+	inc, err := func() (uplink.Incarnation, error) {
+		return retake(t.Context(), b.parse(), b.options.claims, settleApply)
+	}()
 	if err != nil || inc.Major != 3 {
 		t.Fatal(inc, err)
 	}

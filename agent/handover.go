@@ -12,6 +12,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
@@ -67,9 +68,12 @@ func (a *Agent) strand(ctx context.Context, to handover) (*Stranded, error) {
 	}
 	a.fence.mu.Unlock()
 	low, known := a.journal.Last(), false
-	for _, sup := range a.all() {
-		r := sup.spec
-		p, err := a.strandPipeline(ctx, r, s, to)
+	runs, saved, err := a.applier.committed(a.all())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range runs {
+		p, err := a.strandPipeline(ctx, r, saved[r.Name.Value], s, to)
 		if err != nil {
 			return nil, fmt.Errorf("pipeline %s: %w", r.Name.Value, err)
 		}
@@ -85,7 +89,8 @@ func (a *Agent) strand(ctx context.Context, to handover) (*Stranded, error) {
 	return s, a.strandRecords(low, s, to)
 }
 
-func (a *Agent) strandPipeline(ctx context.Context, r run, s *Stranded, to handover) (*StrandedPipeline, error) {
+// strandPipeline goes through the results of one pipeline; saved is where an apply that may be gone back from left it, nil: there is none.
+func (a *Agent) strandPipeline(ctx context.Context, r run, saved *apply.Change, s *Stranded, to handover) (*StrandedPipeline, error) {
 	id, err := parseUUID(a.registry.UUID(r.Name.Value))
 	if err != nil {
 		return nil, err
@@ -99,7 +104,7 @@ func (a *Agent) strandPipeline(ctx context.Context, r run, s *Stranded, to hando
 	if err := at.openStorage(ctx, dir); err != nil {
 		return nil, err
 	}
-	restored, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
+	restored, err := snapshot.Restore(ctx, snapshot.RestoreOptions{ // it tells the outbox what upstream had confirmed, also where saved counts
 		Store: at.store, Pipeline: id, Incarnations: a.lineage(), Whole: at.whole, JournalNext: a.journal.Last() + 1, Logger: at.log,
 	})
 	if errors.Is(err, snapshot.ErrNoCheckpoint) {
@@ -112,7 +117,15 @@ func (a *Agent) strandPipeline(ctx context.Context, r run, s *Stranded, to hando
 	p := &StrandedPipeline{Name: r.Name.Value, UUID: id.String(), Checkpoint: m.ID, Position: uint64(m.Position)}
 	pin := at.outbox.Pin()
 	defer pin.Release()
-	for _, mark := range m.Sinks {
+	marks := m.Sinks
+	if saved != nil {
+		p.Checkpoint, p.Position, marks = saved.Checkpoint, saved.Position, nil
+		for _, e := range saved.Ends {
+			w, _ := pin.Waiting(e.UID)
+			marks = append(marks, pipeline.SinkMark{UID: e.UID, Generation: w.Generation, Seq: e.Seq})
+		}
+	}
+	for _, mark := range marks {
 		w, ok := pin.Waiting(mark.UID)
 		if !ok || w.Generation != mark.Generation {
 			continue

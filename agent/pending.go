@@ -319,7 +319,7 @@ func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Ve
 	}
 	j, ends := a.agent.journal, a.outbox.Ends()
 	if a.fresh(&f.Head, o) {
-		ends = nil // what is there is of an earlier try
+		ends, stood = nil, true // what is there is of an earlier try
 	}
 	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
 		Journal: a.agent.registry.Journal, First: j.First(), Next: j.Last() + 1, SamePlan: verdict.Same && own, Stood: stood,

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -62,6 +63,18 @@ func (r *Registry) UUID(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Pipelines[name]
+}
+
+// holds tells whether a pipeline of the config has this identity.
+func (r *Registry) holds(id snapshot.UUID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range r.Pipelines {
+		if known, err := parseUUID(text); err == nil && known == id {
+			return true
+		}
+	}
+	return false
 }
 
 // names refuses a registry in which the identity of a pipeline is none.

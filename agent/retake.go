@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
+	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/store/disk"
@@ -15,10 +17,10 @@ import (
 // Retake makes a fenced device its gateway again, under a major above the one that has taken its place: from the central store where there is one. The agent must not run.
 // Durable on return; a repeat, once it was done, finds no fence.
 func Retake(ctx context.Context, cfg *config.Config) (uplink.Incarnation, error) {
-	return retake(ctx, cfg, nil)
+	return retake(ctx, cfg, nil, settleApply)
 }
 
-func retake(ctx context.Context, cfg *config.Config, claims claims) (inc uplink.Incarnation, err error) {
+func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(stateDir string) error) (inc uplink.Incarnation, err error) {
 	dir := cfg.StateDir.Value
 	lock, err := LockStateDir(dir)
 	if err != nil {
@@ -61,8 +63,26 @@ func retake(ctx context.Context, cfg *config.Config, claims claims) (inc uplink.
 		next = r.Successor(board, major)
 	}
 	next.LeastGeneration = identity.GenerationsOf(next.Major)
+	if err := settle(dir); err != nil {
+		return inc, err
+	}
 	if err := next.Save(disk.OS, dir); err != nil {
 		return inc, err
 	}
 	return next.Incarnation(), identity.Lift(disk.OS, dir)
+}
+
+// settleApply gives an apply up that the fence found on probation, before the device works again: its results were held and none has left, so the old plans go on from their savepoints, and the streams enter this
+// device's generation from there. On trial in that generation, the new plan would leave the savepoints one behind. Durable on return; a repeat is harmless. The other states need nothing:
+// the next start finishes them.
+func settleApply(dir string) error {
+	store := apply.Store{FS: disk.OS, Dir: filepath.Join(dir, "apply")}
+	rec, err := store.Load()
+	if err != nil || rec.State != apply.Probation {
+		return err
+	}
+	if rec, err = apply.Next(rec, apply.Event{Kind: apply.Failed, Why: "another device took this one's place within the probation"}); err != nil {
+		return err
+	}
+	return store.Save(&rec)
 }

@@ -106,6 +106,12 @@ func TestRestartWithAFullOutbox(t *testing.T) {
 	held := int64(after.HeapAlloc) - int64(before.HeapAlloc)
 	t.Logf("%d results, %d MiB of payload, %d MiB of log: %s of CPU, %s, %d KiB held, %d KiB of heap taken, %d MiB allocated", rec.Results, rec.Bytes>>20,
 		o.Stats().LiveBytes>>20, used, took, held>>10, heap>>10, total>>20)
+	if limit := int64(8 << 20); held > limit { // the index alone: nothing per result
+		t.Errorf("%d KiB held, %d at most, whatever waits", held>>10, limit>>10)
+	}
+	if limit := 2 * time.Second; mib <= 1024 && used > limit && !testing.Short() { // -short: emulated processors
+		t.Errorf("%s of CPU, %s at most", used, limit)
+	}
 	if rec.Results != results || len(rec.Damaged) != 0 {
 		t.Errorf("%d results, want %d; damage %v", rec.Results, results, rec.Damaged)
 	}

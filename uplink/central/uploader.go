@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,6 +146,13 @@ func (u *Uploader) Add(id UUID, name string, s Spool) (*Pipeline, error) {
 	u.pipes = append(u.pipes, p)
 	u.wake()
 	return p, nil
+}
+
+// Remove ends the uploads of a pipeline: nothing is begun for it any more. Its spool and what is in the store stay as they are. Repeating it is harmless.
+func (u *Uploader) Remove(p *Pipeline) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.pipes = slices.DeleteFunc(slices.Clone(u.pipes), func(o *Pipeline) bool { return o == p }) // Run may look at the list
 }
 
 func (u *Uploader) pipelines() []*Pipeline {
