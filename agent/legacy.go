@@ -16,6 +16,8 @@ type Trusted struct {
 	Keys     []string // public keys whose signatures count
 	Any      bool     // or whoever may write to the store
 	Identity string   // file of the private key that opens encrypted pieces; "" none
+	// Told, if not nil, hears how many bytes of how many were read of an upload.
+	Told func(done, all uint64)
 }
 
 // OpenLegacy gives what a device is restored from: the central store of the config, or savepoint files in a directory.

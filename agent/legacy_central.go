@@ -27,7 +27,7 @@ func openUploads(cfg *config.Config, t Trusted) (Legacy, error) {
 	if t.Any == (len(t.Keys) > 0) {
 		return nil, errors.New("--key is needed, the key that the device before signed with (weir central key printed it there), or --any-key")
 	}
-	u := &uploads{timeout: 10 * cfg.Central.Timeout}
+	u := &uploads{timeout: 10 * cfg.Central.Timeout, told: t.Told}
 	for _, k := range t.Keys {
 		key, err := central.ParsePublic(k)
 		if err != nil {
@@ -55,6 +55,7 @@ type uploads struct {
 	trust   central.Trust
 	unseal  central.Unseal
 	timeout time.Duration
+	told    func(done, all uint64)
 }
 
 // Look lists the uploads.
@@ -69,7 +70,7 @@ func (u *uploads) Look(ctx context.Context, gateway string) error {
 
 // Leave fetches the newest upload of each pipeline that is whole. Of two pipelines with one name, one was made anew: the later counts.
 func (u *uploads) Leave(ctx context.Context, gateway, into string) (list []Left, err error) {
-	f := &central.Fetcher{Gateway: gateway, Bucket: u.bucket, Trust: u.trust, Unseal: u.unseal, Timeout: u.timeout}
+	f := &central.Fetcher{Gateway: gateway, Bucket: u.bucket, Trust: u.trust, Unseal: u.unseal, Timeout: u.timeout, Told: u.told}
 	all, err := f.List(ctx)
 	if err != nil {
 		return nil, err
@@ -139,6 +140,9 @@ func (u *uploads) fetch(ctx context.Context, f *central.Fetcher, l central.Liste
 	}
 	for _, p := range report.PassedOver {
 		notes = append(notes, "passed over: "+p.String())
+	}
+	for _, n := range report.Newer {
+		notes = append(notes, fmt.Sprintf("newer in the store: %s; weir central fetch --serial %d fetches it", n, n.Serial))
 	}
 	left.Note = strings.Join(notes, "; ")
 	return left

@@ -24,6 +24,7 @@ type Report struct {
 	Upload     *central.Manifest
 	Key        string               // that signed it
 	PassedOver []central.PassedOver // newer uploads that could not be read: what they had is lost
+	Newer      []central.PassedOver // uploads above it that no head names
 	Bytes      uint64               // fetched
 }
 
@@ -84,7 +85,7 @@ func FetchKeeping(ctx context.Context, f *central.Fetcher, id central.UUID, fsys
 	if err != nil {
 		return nil, err
 	}
-	return &Report{Head: h, Summary: sum, Upload: got.Manifest, Key: central.FormatPublic(got.Key), PassedOver: got.PassedOver, Bytes: got.Bytes}, nil
+	return &Report{Head: h, Summary: sum, Upload: got.Manifest, Key: central.FormatPublic(got.Key), PassedOver: got.PassedOver, Newer: got.Newer, Bytes: got.Bytes}, nil
 }
 
 // headOf joins what a plan and a manifest say. They must be of one pipeline.

@@ -9,6 +9,7 @@ package bucket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 )
 
@@ -38,7 +39,7 @@ type Bucket interface {
 	// Prepare is called once before names below dir (with its slash) are written. In S3 it asks whether conditions are honoured, by objects
 	// DIR_probe, else ErrUnconditional; what was answered is not asked again by this Bucket. In a directory it removes what killed writers left.
 	Prepare(ctx context.Context, dir string) error
-	// Get gives an object and its version. An object that Create found taken is durable when Get gives it.
+	// Get gives an object and its version; one of more than BytesMaxOf(ctx) bytes is ErrTooLarge. An object that Create found taken is durable when Get gives it.
 	Get(ctx context.Context, name string) (body []byte, version string, err error)
 	// Put puts an object whatever is there. It is for names that say what the object holds: a repeat is harmless.
 	Put(ctx context.Context, name string, body []byte) error
@@ -73,6 +74,10 @@ func Each(ctx context.Context, b Bucket, prefix string, f func(Object) error) er
 				return err
 			}
 		}
-		after = page[len(page)-1].Name
+		last := page[len(page)-1].Name
+		if last <= after { // it would never end
+			return fmt.Errorf("list %s: the store lists %q behind %q", prefix, last, after)
+		}
+		after = last
 	}
 }

@@ -166,12 +166,14 @@ func linkFree(tmp, path string) error {
 }
 
 // Get reads the file.
-func (d *Directory) Get(_ context.Context, name string) ([]byte, string, error) {
+func (d *Directory) Get(ctx context.Context, name string) ([]byte, string, error) {
 	path := d.path(name)
 	if info, err := os.Stat(path); err != nil {
 		return nil, "", err
-	} else if info.Size() > BytesMax {
-		return nil, "", fmt.Errorf("get %s: %d bytes: %w", name, info.Size(), ErrTooLarge)
+	} else if !info.Mode().IsRegular() { // a pipe or a device would never end
+		return nil, "", fmt.Errorf("get %s: it is no file", name)
+	} else if most := BytesMaxOf(ctx); info.Size() > most {
+		return nil, "", fmt.Errorf("get %s: %d bytes, at most %d are expected: %w", name, info.Size(), most, ErrTooLarge)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

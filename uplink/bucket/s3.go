@@ -34,6 +34,9 @@ type inS3 struct {
 	probed    int // parts of the question in Prepare that were answered
 }
 
+// idleMax is how many connections are kept for the next request: as many as a reader that asks ahead uses at once, else each of its requests would pay for a handshake.
+const idleMax = 16
+
 // OpenS3 gives the bucket. It connects at the first request.
 func OpenS3(c *S3) (Bucket, error) {
 	if err := c.Validate(); err != nil {
@@ -51,7 +54,7 @@ func OpenS3(c *S3) (Bucket, error) {
 	if c.DenyPrivate {
 		dialer.Control, proxy = uplink.DenyPrivate, nil
 	}
-	b.transport = &http.Transport{Proxy: proxy, DialContext: dialer.DialContext, TLSHandshakeTimeout: c.DialTimeout, MaxIdleConnsPerHost: 1,
+	b.transport = &http.Transport{Proxy: proxy, DialContext: dialer.DialContext, TLSHandshakeTimeout: c.DialTimeout, MaxIdleConnsPerHost: idleMax,
 		IdleConnTimeout: 90 * time.Second, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
@@ -173,12 +176,13 @@ func (b *inS3) Get(ctx context.Context, name string) ([]byte, string, error) {
 		return nil, "", b.explain("get", name, err)
 	}
 	defer o.Close()
-	body, err := io.ReadAll(io.LimitReader(o, BytesMax+1))
+	most := BytesMaxOf(ctx)
+	body, err := io.ReadAll(io.LimitReader(o, most+1))
 	if err != nil {
 		return nil, "", b.explain("get", name, err)
 	}
-	if len(body) > BytesMax {
-		return nil, "", fmt.Errorf("get %s: %w", name, ErrTooLarge)
+	if int64(len(body)) > most {
+		return nil, "", fmt.Errorf("get %s: more than %d bytes: %w", name, most, ErrTooLarge)
 	}
 	info, err := o.Stat()
 	if err != nil {

@@ -32,16 +32,19 @@ const claimTries = 8
 
 // ReadClaim gives the claim of a gateway and its version for Replace. Major 0 and version "": there is none.
 func ReadClaim(ctx context.Context, b bucket.Bucket, gateway string) (Claim, string, error) {
-	body, version, err := b.Get(ctx, NamesOf(gateway).Claim())
+	body, version, err := b.Get(bucket.WithBytesMax(ctx, smallBytesMax), NamesOf(gateway).Claim())
 	if errors.Is(err, bucket.ErrNotFound) {
 		return Claim{}, "", nil
+	}
+	if errors.Is(err, bucket.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", ErrClaim, err)
 	}
 	if err != nil {
 		return Claim{}, "", fmt.Errorf("read claim of %s: %w", gateway, err)
 	}
 	c, err := decodeClaim(body)
 	if err != nil {
-		return Claim{}, "", fmt.Errorf("claim of %s: %w", gateway, err)
+		return Claim{}, "", fmt.Errorf("claim %s in the central store: %w", NamesOf(gateway).Claim(), err)
 	}
 	return c, version, nil
 }
@@ -55,6 +58,10 @@ func decodeClaim(body []byte) (c Claim, err error) {
 		return Claim{}, fmt.Errorf("%w: version %d, this weir knows %d", ErrClaim, c.Version, claimVersion)
 	case c.Version < 1 || c.Major == 0 || c.Board == "":
 		return Claim{}, fmt.Errorf("%w: it names nobody", ErrClaim)
+	case c.Major > majorMax: // it must fence nobody, and there is no major behind it
+		return Claim{}, fmt.Errorf("%w: major %d was not given out by a device: see who else writes to the store, and remove it there", ErrClaim, c.Major)
+	case len(c.Board) > textsMax || !printable(c.Board) || !printable(c.Key) || !printable(c.By):
+		return Claim{}, fmt.Errorf("%w: board %.64q", ErrClaim, c.Board)
 	}
 	return c, nil
 }
@@ -75,7 +82,9 @@ func TakeClaim(ctx context.Context, b bucket.Bucket, gateway, board, key string,
 		if stands.By == next.By {
 			return stands, nil // an earlier try was carried out
 		}
-		next.Major = max(minMajor, stands.Major+1)
+		if next.Major = max(minMajor, stands.Major+1); next.Major > majorMax {
+			return Claim{}, fmt.Errorf("claim %s: %w: there is no major above %d", gateway, ErrClaim, majorMax)
+		}
 		if last = put(ctx, b, gateway, version, &next); last == nil {
 			return next, nil
 		}

@@ -1,6 +1,7 @@
 package central
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -23,7 +24,7 @@ type Fetcher struct {
 	Least uint64
 	// Timeout is how long a request may take. 0: as long as ctx lasts.
 	Timeout time.Duration
-	// Told, if not nil, hears how many bytes of how many were read.
+	// Told, if not nil, hears how many bytes of how many were read of the upload that is tried, each time that changes.
 	Told func(done, all uint64)
 
 	codec *Codec
@@ -49,6 +50,9 @@ type PassedOver struct {
 
 // String is a line for an operator.
 func (p PassedOver) String() string {
+	if p.SHA == (SHA{}) {
+		return p.Err.Error()
+	}
 	if p.Serial == 0 {
 		return fmt.Sprintf("manifest %s: %v", p.SHA, p.Err)
 	}
@@ -62,7 +66,8 @@ func (f *Fetcher) ready() (err error) {
 	return err
 }
 
-func (f *Fetcher) get(ctx context.Context, name string) (b []byte, err error) {
+func (f *Fetcher) get(ctx context.Context, name string, bytesMax int64) (b []byte, err error) {
+	ctx = bucket.WithBytesMax(ctx, bytesMax)
 	if f.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, f.Timeout)
@@ -82,8 +87,11 @@ func (f *Fetcher) List(ctx context.Context) (all []Listed, err error) {
 	}
 	names := NamesOf(f.Gateway)
 	err = bucket.Each(ctx, f.Bucket, names.All(KindHead), func(o bucket.Object) error {
-		if n, err := Parse(o.Name); err == nil {
+		if n, err := Parse(o.Name); err == nil && n.Kind == KindHead {
 			all = append(all, Listed{UUID: n.Pipeline})
+		}
+		if len(all) > headsMax {
+			return fmt.Errorf("there are more than %d pipelines", headsMax)
 		}
 		return nil
 	})
@@ -92,7 +100,7 @@ func (f *Fetcher) List(ctx context.Context) (all []Listed, err error) {
 	}
 	for i := range all {
 		l := &all[i]
-		b, err := f.get(ctx, names.Head(l.UUID))
+		b, err := f.get(ctx, names.Head(l.UUID), smallBytesMax)
 		if err != nil {
 			l.Err = err
 			continue
@@ -106,7 +114,7 @@ func (f *Fetcher) List(ctx context.Context) (all []Listed, err error) {
 }
 
 func (f *Fetcher) manifest(ctx context.Context, id UUID, sha SHA) (*Manifest, ed25519.PublicKey, error) {
-	b, err := f.get(ctx, NamesOf(f.Gateway).Of(KindManifest, sha))
+	b, err := f.get(ctx, NamesOf(f.Gateway).Of(KindManifest, sha), manifestBytesMax)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,6 +138,7 @@ type Fetched struct {
 	Key        ed25519.PublicKey
 	Plan       []byte
 	PassedOver []PassedOver // newer uploads that could not be fetched, newest first: what they had is lost
+	Newer      []PassedOver // uploads above it that no head names: see newer
 	Bytes      uint64       // read from the store, as stored
 
 	frames  []Frame // oldest first
@@ -154,7 +163,7 @@ func (f *Fetcher) Fetch(ctx context.Context, id UUID, scratch Spool) (*Fetched, 
 		tried[next] = true
 		got, before, err := f.try(ctx, id, next, scratch, &passed)
 		if got != nil || err != nil {
-			return finish(got, passed), err
+			return f.finish(ctx, id, got, passed, err)
 		}
 		next = before
 	}
@@ -166,7 +175,7 @@ func (f *Fetcher) Fetch(ctx context.Context, id UUID, scratch Spool) (*Fetched, 
 	for _, sha := range rest {
 		got, _, err := f.try(ctx, id, sha, scratch, &passed)
 		if got != nil || err != nil {
-			return finish(got, passed), err
+			return f.finish(ctx, id, got, passed, err)
 		}
 	}
 	all := []error{fmt.Errorf("%w of gateway %s, pipeline %s", ErrNothing, f.Gateway, id)}
@@ -176,18 +185,72 @@ func (f *Fetcher) Fetch(ctx context.Context, id UUID, scratch Spool) (*Fetched, 
 	return nil, errors.Join(all...)
 }
 
-func finish(got *Fetched, passed []PassedOver) *Fetched {
-	if got != nil {
-		got.PassedOver = passed
+func (f *Fetcher) finish(ctx context.Context, id UUID, got *Fetched, passed []PassedOver, err error) (*Fetched, error) {
+	if err != nil {
+		return nil, err
 	}
-	return got
+	got.PassedOver = passed
+	if got.Newer, err = f.newer(ctx, id, got); err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// newerMax bounds how many manifests newer looks at: an ordinary store has one, of an upload whose head was about to be moved.
+const newerMax = 32
+
+// errHeadless: whoever may write to the store can set a head back; a device that died, or a store that forgot its last write, leaves the same.
+var errHeadless = errors.New("no head names it: its upload was about to end, the store forgot, or somebody set the head back")
+
+// newer are the uploads with a higher number than got that the store wrote after it: a head that was set back shows by them, as long as they are there.
+func (f *Fetcher) newer(ctx context.Context, id UUID, got *Fetched) (all []PassedOver, err error) {
+	var later []bucket.Object
+	since, dir := int64(0), NamesOf(f.Gateway).All(KindManifest)
+	err = bucket.Each(ctx, f.Bucket, dir, func(o bucket.Object) error {
+		if o.Name == NamesOf(f.Gateway).Of(KindManifest, got.SHA) {
+			since = o.WrittenMs
+			return nil
+		}
+		later = append(later, o)
+		if len(later) > 2*listMax {
+			later = newest(later)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list manifests: %w", err)
+	}
+	for _, o := range newest(later)[:min(len(later), newerMax)] {
+		n, err := Parse(o.Name)
+		if err != nil || o.WrittenMs < since || slices.ContainsFunc(got.PassedOver, func(p PassedOver) bool { return p.SHA == n.SHA }) {
+			continue
+		}
+		m, _, err := f.manifest(ctx, id, n.SHA)
+		if err != nil && !damage(err) && !errors.Is(err, ErrVersion) {
+			return nil, err
+		}
+		if err == nil && m.Order().Compare(got.Manifest.Order()) > 0 {
+			all = append(all, PassedOver{SHA: n.SHA, Serial: m.Serial, TimeMs: m.CreatedMs, Err: errHeadless})
+		}
+	}
+	return all, nil
+}
+
+// listMax bounds the names that are kept of a list: those that the store wrote last.
+const listMax = 10_000
+
+func newest(all []bucket.Object) []bucket.Object {
+	slices.SortFunc(all, func(a, b bucket.Object) int {
+		return cmp.Or(cmp.Compare(b.WrittenMs, a.WrittenMs), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(len(all), listMax)]
 }
 
 // head gives the manifest that the head names; none when the head cannot be used.
 func (f *Fetcher) head(ctx context.Context, id UUID, passed *[]PassedOver) (SHA, error) {
-	b, err := f.get(ctx, NamesOf(f.Gateway).Head(id))
-	if errors.Is(err, bucket.ErrNotFound) {
-		*passed = append(*passed, PassedOver{Err: err})
+	b, err := f.get(ctx, NamesOf(f.Gateway).Head(id), smallBytesMax)
+	if errors.Is(err, bucket.ErrNotFound) || errors.Is(err, bucket.ErrTooLarge) {
+		*passed = append(*passed, PassedOver{Err: fmt.Errorf("the head: %w", err)})
 		return SHA{}, nil
 	}
 	if err != nil {
@@ -198,7 +261,7 @@ func (f *Fetcher) head(ctx context.Context, id UUID, passed *[]PassedOver) (SHA,
 		return SHA{}, err
 	}
 	if err != nil {
-		*passed = append(*passed, PassedOver{Err: err})
+		*passed = append(*passed, PassedOver{Err: fmt.Errorf("the head: %w", err)})
 		return SHA{}, nil
 	}
 	return sha, nil
@@ -243,26 +306,35 @@ func (f *Fetcher) others(ctx context.Context, id UUID, tried map[SHA]bool) ([]SH
 		sha   SHA
 		order Order
 	}
-	var all []one
+	var listed []bucket.Object
 	err := bucket.Each(ctx, f.Bucket, NamesOf(f.Gateway).All(KindManifest), func(o bucket.Object) error {
+		if listed = append(listed, o); len(listed) > 2*listMax {
+			listed = newest(listed)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list manifests: %w", err)
+	}
+	var all []one
+	for _, o := range newest(listed) {
 		n, err := Parse(o.Name)
 		if err != nil || tried[n.SHA] {
-			return nil
+			continue
 		}
 		m, _, err := f.manifest(ctx, id, n.SHA)
 		if err == nil {
 			all = append(all, one{n.SHA, m.Order()})
 		} else if !damage(err) && !errors.Is(err, ErrVersion) {
-			return err
+			return nil, err
 		}
-		return nil
-	})
+	}
 	slices.SortFunc(all, func(a, b one) int { return b.order.Compare(a.order) })
 	var list []SHA
 	for _, o := range all {
 		list = append(list, o.sha)
 	}
-	return list, err
+	return list, nil
 }
 
 // fill reads every object of an upload into scratch, checked, and reads each piece through.
@@ -282,55 +354,37 @@ func (f *Fetcher) fill(ctx context.Context, got *Fetched) error {
 	for _, x := range frames {
 		refs = append(refs, x.Refs...)
 	}
+	if err := checkRefs(refs); err != nil {
+		return err
+	}
 	for _, r := range refs {
 		all += r.Bytes
 	}
-	for _, r := range refs {
-		plain, err := f.piece(ctx, got, r)
-		if err != nil {
-			return err
-		}
-		if got.Bytes += r.Bytes; f.Told != nil {
+	err = f.pieces(ctx, got, refs, func(i int, plain []byte) error {
+		if got.Bytes += refs[i].Bytes; f.Told != nil {
 			f.Told(got.Bytes, all)
 		}
-		if r == got.Manifest.Plan {
-			e := elements{b: plain}
-			if got.Plan = e.bytes(); e.err != nil || len(e.b) > 0 {
-				return fmt.Errorf("%w: plan", ErrDamaged)
-			}
+		if i > 0 {
+			return nil
 		}
+		e := elements{b: plain}
+		if got.Plan = e.bytes(); e.err != nil || len(e.b) > 0 {
+			return fmt.Errorf("%w: plan", ErrDamaged)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return got.checkResults()
-}
-
-// piece gives the content of a piece, from scratch or the store.
-func (f *Fetcher) piece(ctx context.Context, got *Fetched, r Ref) ([]byte, error) {
-	name := spoolName(KindObject, r.SHA)
-	if b, err := got.scratch.Read(name); err == nil {
-		if plain, err := got.codec.open(b, r, got.unseal); err == nil {
-			return plain, nil
-		}
-	}
-	b, err := f.get(ctx, NamesOf(f.Gateway).Of(KindObject, r.SHA))
-	if err != nil {
-		return nil, err
-	}
-	plain, err := got.codec.open(b, r, got.unseal)
-	if err != nil {
-		return nil, fmt.Errorf("object %s: %w", NamesOf(f.Gateway).Of(KindObject, r.SHA), err)
-	}
-	if err := got.scratch.Write(name, b); err != nil {
-		return nil, fmt.Errorf("keep what was fetched: %w", err)
-	}
-	return plain, nil
 }
 
 // chain gives all frames, oldest first.
 func (f *Fetcher) chain(ctx context.Context, m *Manifest) ([]Frame, error) {
 	parts := [][]Frame{m.Frames}
-	n := uint64(0)
+	n, refs := uint64(0), 0
 	for at := m.Index; at != (SHA{}); {
-		b, err := f.get(ctx, NamesOf(f.Gateway).Of(KindIndex, at))
+		b, err := f.get(ctx, NamesOf(f.Gateway).Of(KindIndex, at), indexBytesMax)
 		if err != nil {
 			return nil, err
 		}
@@ -340,6 +394,9 @@ func (f *Fetcher) chain(ctx context.Context, m *Manifest) ([]Frame, error) {
 		}
 		if n += uint64(len(x.Frames)); n > m.Indexed || len(x.Frames) == 0 {
 			return nil, fmt.Errorf("%w: index %s: more frames than the manifest says", ErrDamaged, at)
+		}
+		if refs += x.refs(); refs > refsTotalMax {
+			return nil, fmt.Errorf("%w: index %s: more than %d references", ErrDamaged, at, refsTotalMax)
 		}
 		parts = append(parts, x.Frames)
 		at = SHA{}

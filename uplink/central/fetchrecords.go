@@ -133,7 +133,7 @@ func (w *walk) back(ctx context.Context, n Name) (chain []*openedRecords, err er
 }
 
 func (w *walk) open(ctx context.Context, n Name) (*openedRecords, error) {
-	b, err := w.f.get(ctx, NamesOf(w.f.Gateway).Records(w.journal, n.Last, n.SHA))
+	b, err := w.f.get(ctx, NamesOf(w.f.Gateway).Records(w.journal, n.Last, n.SHA), bytesMaxOf(KindRecords))
 	if err != nil {
 		return nil, err
 	}

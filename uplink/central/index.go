@@ -60,6 +60,14 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// refs is how many references it has.
+func (x *index) refs() (n int) {
+	for _, f := range x.Frames {
+		n += len(f.Refs)
+	}
+	return n
+}
+
 func (x *index) encode(u Upload) ([]byte, SHA, error) {
 	body, err := encoding.Marshal(x)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -162,10 +164,21 @@ func (m *Manifest) check() error {
 		}
 		sinks[s.UID] = true
 	}
-	if m.Serial == 0 || m.Indexed > framesMax+1 || (m.Indexed == 0) != (m.Index == SHA{}) || m.ElapsedNs < 0 {
+	if len(m.Gateway)+len(m.Name)+len(m.Journal)+len(m.Writer) > textsMax || !printable(m.Gateway) || !printable(m.Name) || !printable(m.Writer) {
+		return fmt.Errorf("%w: manifest: names %.64q, %.64q", ErrDamaged, m.Gateway, m.Name)
+	}
+	if m.Serial == 0 || m.Serial > serialMax || m.Major > majorMax || m.Indexed > framesMax+1 || (m.Indexed == 0) != (m.Index == SHA{}) || m.ElapsedNs < 0 {
 		return fmt.Errorf("%w: manifest", ErrDamaged)
 	}
 	return nil
+}
+
+// textsMax bounds the names in a manifest, together.
+const textsMax = 4096
+
+// printable says whether a text can be shown on a terminal: who may write to the store may have written it.
+func printable(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
 // bound refuses a manifest of another gateway or pipeline.
@@ -182,7 +195,9 @@ type planted struct {
 	headFirst   bool // the head is moved before the objects are put
 	blind       bool // what was put is not read back
 	collectDeaf bool // collection deletes what the newest manifest does not name, without reading the others
-	once        bool // collection deletes at the first sight, whatever its age
+	young       bool // collection takes what is younger than 24 h
+	once        bool // collection deletes at the first sight
+	oneByOne    bool // fetching waits for each object before it asks for the next
 	fenceless   bool // the claim is not asked
 	holes       bool // shipped records with a hole are taken
 	keepNone    bool // collection deletes shipped records that a retained upload needs

@@ -29,6 +29,8 @@ type Pipeline struct {
 	err      string
 	sent     uint64
 	done     uint64
+
+	tries tries // of Run
 }
 
 // stored is an object that an upload puts.

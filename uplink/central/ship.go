@@ -99,7 +99,7 @@ func (s *Shipper) Send(ctx context.Context) error {
 	if err := s.u.within(ctx, len(s.packed), func(ctx context.Context) error { return s.u.config.Bucket.Put(ctx, name, s.packed) }); err != nil {
 		return fmt.Errorf("ship records %d to %d: %w", s.head.First, s.head.Last, err)
 	}
-	b, err := s.u.get(ctx, name, len(s.packed))
+	b, err := s.u.get(ctx, KindRecords, name)
 	if err == nil {
 		err = check(b, s.sha)
 	}

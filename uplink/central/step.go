@@ -133,7 +133,7 @@ func (u *Uploader) readHead(ctx context.Context, p *Pipeline) (outcome, error) {
 	var b []byte
 	var version string
 	err := u.within(ctx, 0, func(ctx context.Context) (err error) {
-		b, version, err = u.config.Bucket.Get(ctx, u.names.Head(p.id))
+		b, version, err = u.config.Bucket.Get(bucket.WithBytesMax(ctx, smallBytesMax), u.names.Head(p.id))
 		return err
 	})
 	p.mu.Lock()
@@ -142,6 +142,8 @@ func (u *Uploader) readHead(ctx context.Context, p *Pipeline) (outcome, error) {
 	switch {
 	case errors.Is(err, bucket.ErrNotFound):
 		p.headAt = ""
+	case errors.Is(err, bucket.ErrTooLarge): // no version is known to replace it by
+		return outFailed, fmt.Errorf("read head: %w: it was not written by a device: remove it (weir central rm %s)", err, p.id)
 	case err != nil:
 		return outFailed, fmt.Errorf("read head: %w", err)
 	default:
@@ -158,6 +160,14 @@ func (u *Uploader) readHead(ctx context.Context, p *Pipeline) (outcome, error) {
 func (p *Pipeline) relate() (outcome, error) {
 	d, last := p.rec.Draft, p.rec.last()
 	mine := Order{d.M.Major, d.M.Minor, 0}
+	known := p.rec.Floor
+	if last != nil {
+		known = max(known, last.Serial)
+	}
+	if p.headSeen.Serial > known && p.headSeen.Serial-known > serialJump {
+		p.u.log.Error("central store: the head has a number that no device has counted up to; it is replaced", "pipeline", p.name, "there", p.headSeen.Serial, "known", known)
+		p.headSeen, p.headSHA = Order{}, SHA{}
+	}
 	seen := p.headSeen
 	seen.Serial = 0
 	switch {
@@ -280,12 +290,14 @@ func (u *Uploader) put(ctx context.Context, p *Pipeline, s stored) (outcome, err
 func (u *Uploader) readBack(ctx context.Context, p *Pipeline, s stored) (outcome, error) {
 	var b []byte
 	err := u.within(ctx, int(s.bytes), func(ctx context.Context) (err error) {
-		b, _, err = u.config.Bucket.Get(ctx, u.names.Of(s.kind, s.sha))
+		b, _, err = u.config.Bucket.Get(bucket.WithBytesMax(ctx, int64(s.bytes)), u.names.Of(s.kind, s.sha))
 		return err
 	})
 	switch {
 	case errors.Is(err, bucket.ErrNotFound):
 		return outDiffers, fmt.Errorf("%w: %s", errDiffers, u.names.Of(s.kind, s.sha))
+	case errors.Is(err, bucket.ErrTooLarge): // it is not what its name says
+		return outDiffers, fmt.Errorf("%w: %w", errDiffers, err)
 	case err != nil:
 		return outFailed, err
 	}
@@ -359,7 +371,7 @@ func (u *Uploader) noteDone(p *Pipeline) error {
 		return err
 	}
 	p.todo, p.done, p.asOf = nil, p.done+1, p.draftAt
-	if u.uploads++; u.uploads%u.config.CollectEvery == 1 || u.config.CollectEvery == 1 {
+	if u.uploads++; u.uploads%u.config.CollectEvery == 1 || u.config.CollectEvery == 1 || u.recollects {
 		u.collects = true
 	}
 	u.log.Debug("checkpoint uploaded", "pipeline", p.name, "serial", m.Serial, "checkpoint", m.Checkpoint, "position", m.Position, "base", d.Base)

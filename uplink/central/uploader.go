@@ -83,14 +83,14 @@ type Uploader struct {
 	mu    sync.Mutex // guards pipes
 	pipes []*Pipeline
 
-	fenced   atomic.Bool
-	why      atomic.Value // error: of the fence
-	prepared bool
-	fails    int
-	uploads  int
-	collects bool
-	oldest   map[string]uint64 // by journal: the lowest position of a retained upload, as the collection under way has found it
-	suspects map[string]int64  // what was a candidate at the last collection, and when it was written
+	fenced     atomic.Bool
+	why        atomic.Value // error: of the fence
+	prepared   bool
+	uploads    int
+	collects   bool
+	recollects bool              // the last collection failed: it comes again with the next upload
+	oldest     map[string]uint64 // by journal: the lowest position of a retained upload, as the collection under way has found it
+	suspects   map[string]int64  // what was a candidate at the last collection, and when it was written
 
 	collected atomic.Uint64
 	plant     planted
@@ -108,21 +108,22 @@ func New(c Config) (*Uploader, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Sleep == nil {
-		c.Sleep = sleep
-	}
-	return &Uploader{config: c, names: NamesOf(c.Gateway), codec: codec, log: c.Logger, woken: make(chan struct{}, 1)}, nil
+	return &Uploader{config: c, names: NamesOf(c.Gateway), codec: codec, log: c.Logger, woken: make(chan struct{}, 1), plant: built()}, nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// pause waits behind a failure, or until another pipeline has something to upload: what holds up the one need not hold up the other.
+func (u *Uploader) pause(ctx context.Context, d time.Duration) error {
+	if u.config.Sleep != nil {
+		return u.config.Sleep(ctx, d)
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return nil
+	case <-u.woken:
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // Add makes a pipeline known, with what its spool holds. Each pipeline is added once.
@@ -190,18 +191,14 @@ func (u *Uploader) Run(ctx context.Context) {
 		case ctx.Err() != nil || errors.Is(err, errStop):
 			return
 		case err != nil:
-			d := u.config.Backoff.Delay(u.fails, rand.Float64())
-			if u.fails++; u.config.Sleep(ctx, d) != nil {
+			if u.pause(ctx, u.config.Backoff.Delay(u.leastFails()-1, rand.Float64())) != nil {
 				return
 			}
 		case !busy:
-			u.fails = 0
 			select {
 			case <-u.woken:
 			case <-ctx.Done():
 			}
-		default:
-			u.fails = 0
 		}
 	}
 }
@@ -209,42 +206,85 @@ func (u *Uploader) Run(ctx context.Context) {
 // errStop ends Run: the process that a test lets die.
 var errStop = errors.New("stopped")
 
-// round does one step of every pipeline, so that a large base holds up none of the others.
+// leastFails is how often the pipeline failed that fares best: whoever waits, waits for that.
+func (u *Uploader) leastFails() int {
+	least := math.MaxInt
+	for _, p := range u.pipelines() {
+		if p.tries.fails > 0 {
+			least = min(least, p.tries.fails)
+		}
+	}
+	return least
+}
+
+// round does one step of every pipeline, so that a large base holds up none of the others. An error says that none got on: it is time to wait. One that fails while others get on is left out of more and
+// more rounds.
 func (u *Uploader) round(ctx context.Context) (busy bool, err error) {
 	if u.isFenced() {
 		return false, nil
 	}
+	stepped, gotOn := false, false
+	var failed, resting []*Pipeline
 	for _, p := range u.pipelines() {
 		if !p.due() {
 			continue
 		}
 		busy = true
-		if !u.prepared {
-			if err := u.within(ctx, 0, func(ctx context.Context) error { return u.config.Bucket.Prepare(ctx, u.names.Dir()) }); err != nil {
-				p.told(err)
-				return true, err
-			}
-			u.prepared = true
+		if p.tries.rest > 0 {
+			p.tries.rest--
+			resting = append(resting, p)
+			continue
 		}
-		serr := u.step(ctx, p)
+		at, serr := p.place(), u.prepare(ctx)
+		if serr == nil {
+			serr = u.step(ctx, p)
+		}
 		p.told(serr)
-		if serr != nil && ctx.Err() == nil {
+		switch {
+		case serr == nil:
+			stepped, gotOn = true, p.tries.succeed(at) || gotOn
+		case ctx.Err() == nil:
+			p.tries.fail(at)
+			failed, err = append(failed, p), errors.Join(err, serr)
 			u.log.Warn("central store: upload waits", "pipeline", p.name, "error", serr)
-			err = errors.Join(err, serr)
+		}
+	}
+	switch {
+	case gotOn:
+		for _, p := range failed {
+			p.tries.leaveOut()
+		}
+		err = nil
+	case len(failed) == 0 && !stepped: // only those that rest are left
+		for _, p := range resting {
+			p.tries.rest = 0
 		}
 	}
 	if err == nil && u.collects && !u.isFenced() {
 		busy, u.collects = true, false
-		if err = u.collect(ctx); err != nil && ctx.Err() == nil {
-			u.log.Warn("central store: nothing was collected", "error", err)
-			if !errors.Is(err, ErrBroken) { // that waits for a new base
-				u.collects = true
-				return busy, err
-			}
-			err = nil
+		cerr := u.collect(ctx)
+		if u.recollects = cerr != nil && !errors.Is(cerr, ErrBroken); cerr != nil && ctx.Err() == nil { // uploads do not wait for it
+			u.log.Warn("central store: nothing was collected; it is tried again behind the next upload", "error", cerr)
 		}
 	}
 	return busy, err
+}
+
+// place is the step that the pipeline waits for.
+func (p *Pipeline) place() progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
+}
+
+// prepare asks the store once whether it honours conditions.
+func (u *Uploader) prepare(ctx context.Context) error {
+	if u.prepared {
+		return nil
+	}
+	err := u.within(ctx, 0, func(ctx context.Context) error { return u.config.Bucket.Prepare(ctx, u.names.Dir()) })
+	u.prepared = err == nil
+	return err
 }
 
 // within bounds a request that moves n bytes.

@@ -26,11 +26,11 @@ import (
 
 func centralCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use: "central", Short: "List, verify and fetch the checkpoints that are kept off the device",
+		Use: "central", Short: "List, verify, fetch and remove the checkpoints that are kept off the device",
 		Long: `The config's section central says where they are (docs/central.md). These commands ask the store, not the agent: they work on any machine that has a config with
 that section and the store's credentials.`,
 	}
-	c.AddCommand(centralListCommand(o), centralVerifyCommand(o), centralFetchCommand(o), centralKeyCommand(o))
+	c.AddCommand(centralListCommand(o), centralVerifyCommand(o), centralFetchCommand(o), centralRemoveCommand(o), centralKeyCommand(o))
 	return c
 }
 
@@ -220,7 +220,7 @@ func centralVerifyCommand(o *options) *cobra.Command {
 			}
 			some, err := uploadsOf(list, args)
 			for _, l := range some {
-				err = errors.Join(err, verifyUpload(c, fetcher, l))
+				err = errors.Join(err, verifyUpload(o, c, fetcher, l))
 			}
 			return err
 		},
@@ -230,18 +230,23 @@ func centralVerifyCommand(o *options) *cobra.Command {
 }
 
 // verifyUpload fetches an upload into a directory that goes away.
-func verifyUpload(c *cobra.Command, f *central.Fetcher, l central.Listed) error {
+func verifyUpload(o *options, c *cobra.Command, f *central.Fetcher, l central.Listed) error {
 	dir, err := os.MkdirTemp("", "weir-verify-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	stop := o.showFetch(c, f)
 	r, err := offsite.Fetch(c.Context(), f, l.UUID, disk.OS, filepath.Join(dir, "upload"+agent.SavepointSuffix))
+	stop()
 	if err != nil {
 		return fmt.Errorf("pipeline %s: %w", l.UUID, err)
 	}
 	fmt.Fprintf(c.OutOrStdout(), "%s: upload %d is whole: position %d of %s, %d entries, %d results, %d bytes\n", r.Head.Pipeline, r.Upload.Serial, r.Head.Position,
 		time.UnixMilli(r.Head.CreatedMs).UTC().Format(time.RFC3339), r.Summary.Entries, r.Summary.Results, r.Bytes)
+	for _, n := range r.Newer {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", r.Head.Pipeline, n)
+	}
 	return passedOver(r)
 }
 
@@ -283,12 +288,17 @@ inspect and restore take the file.`,
 			if out, err = filepath.Abs(out); err != nil {
 				return err
 			}
+			stop := o.showFetch(c, fetcher)
 			r, err := offsite.Fetch(c.Context(), fetcher, some[0].UUID, disk.OS, out)
+			stop()
 			if err != nil {
 				return err
 			}
 			if lost := passedOver(r); lost != nil { // it was fetched all the same
 				fmt.Fprintln(c.ErrOrStderr(), lost)
+			}
+			for _, n := range r.Newer {
+				fmt.Fprintf(c.ErrOrStderr(), "%s: %s; --serial %d fetches it\n", r.Head.Pipeline, n, n.Serial)
 			}
 			return o.printSavepoints(c, []api.SavepointInfo{agent.SavepointInfo(out, &r.Head, r.Summary)})
 		},

@@ -38,10 +38,14 @@ savepoint restore.`,
 					return err
 				}
 			}
+			told, stop := o.showBytes(c)
+			defer stop()
+			trusted.Told = told
 			if to.From, err = agent.OpenLegacy(cfg, from, trusted); err != nil {
 				return usageError{err}
 			}
 			t, err := agent.Takeover(c.Context(), cfg, to)
+			stop()
 			if err != nil {
 				return err
 			}

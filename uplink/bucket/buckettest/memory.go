@@ -221,6 +221,9 @@ func (m *Memory) Get(ctx context.Context, name string) (body []byte, version str
 		if !ok {
 			return fmt.Errorf("get %s: %w", name, bucket.ErrNotFound)
 		}
+		if int64(len(o.body)) > bucket.BytesMaxOf(ctx) {
+			return fmt.Errorf("get %s: %w", name, bucket.ErrTooLarge)
+		}
 		body, version = bytes.Clone(o.body), o.version
 		return nil
 	})
