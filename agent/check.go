@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -65,7 +66,10 @@ func check(ctx context.Context, cfg *config.Config, repair bool, fsys disk.FS) (
 		return r, err
 	}
 	a, err := New(cfg, o)
-	if isNewer(err) {
+	if errors.Is(err, identity.ErrCorrupt) { // which of the gateway's lives this is cannot be known from what else lies here
+		r.damage("%v", err)
+	}
+	if isNewer(err) || errors.Is(err, identity.ErrCorrupt) {
 		r.stops("the agent does not start: %v", err)
 		return r, nil
 	}
