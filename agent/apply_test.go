@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,12 @@ func TestApply(t *testing.T) {
 	out, events := b.apply(withEvens(b.text, b.url), api.ApplyOptions{DryRun: true})
 	if out.Result != api.ApplyChanges || fmt.Sprint(kinds(events)) != "map[p:changed q:unchanged]" {
 		t.Errorf("%+v %+v", out, events)
+	}
+	wider := strings.Replace(b.text, "    sinks:", "    parallelism: 3\n    sinks:", 1)
+	if _, events = b.apply(wider, api.ApplyOptions{DryRun: true}); !slices.ContainsFunc(events, func(e api.ApplyEvent) bool {
+		return e.Pipeline == "p" && strings.HasPrefix(e.Doing, "parallelism 1 becomes 3")
+	}) {
+		t.Errorf("another parallelism is not told: %+v", events)
 	}
 	b.wantApplied(withEvens(b.text, b.url))
 	b.put(96, 129)

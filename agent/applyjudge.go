@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/weirstream/weir/agent/api"
@@ -60,6 +61,11 @@ func (p *applier) judge(ctx context.Context, k *applyAsk, cfg *config.Config) (*
 			e.Steps = v.Lines
 		}
 		k.tell(e)
+		if was := p.agent.named(c.Name); c.Kind == apply.Changed && was != nil {
+			if text := rescaled(was.spec.Graph, partOf(cfg, c.Name).Graph); text != "" {
+				k.tell(api.ApplyEvent{Pipeline: c.Name, Doing: text})
+			}
+		}
 		switch {
 		case errors.Is(err, savepoints.ErrDropsState):
 			drops = append(drops, fmt.Errorf("pipeline %s: %w", c.Name, err))
@@ -77,6 +83,23 @@ func (p *applier) judge(ctx context.Context, k *applyAsk, cfg *config.Config) (*
 		return d, errors.New(strings.Join(refused, "; "))
 	}
 	return d, errors.Join(drops...)
+}
+
+// rescaled tells of another parallelism; "": it is the same.
+func rescaled(old, new *plan.Graph) string {
+	text := func(g *plan.Graph) string {
+		switch {
+		case g.Parallelism == plan.ParallelismAuto:
+			return "auto"
+		case g.Parallelism <= 1:
+			return "1"
+		}
+		return strconv.Itoa(g.Parallelism)
+	}
+	if was, is := text(old), text(new); was != is {
+		return fmt.Sprintf("parallelism %s becomes %s: state and results are the same for each", was, is)
+	}
+	return ""
 }
 
 // verdict judges a changed pipeline, or one that goes, by what it holds now.

@@ -16,6 +16,7 @@ type Fate string
 const (
 	Keep         Fate = "keep"         // the state goes on
 	Rename       Fate = "rename"       // it goes on under another uid
+	Migrate      Fate = "migrate"      // it goes on in the form that this build writes
 	Empty        Fate = "start empty"  // the step is new, or held nothing
 	Drop         Fate = "drop"         // the state is left behind
 	Incompatible Fate = "incompatible" // the step is there, and cannot read it
@@ -50,8 +51,9 @@ var ErrDropsState = errors.New("the plan would drop state")
 // which is an error unless there is none or allow is set.
 func Judge(h *savepoint.Head, entries []uint64, g *plan.Graph, allow bool) (*Verdict, error) {
 	v := &Verdict{as: map[string]string{}, Same: string(h.PlanHash) == string(g.Hash[:])}
-	held := map[string]uint64{}
+	held, tables := map[string]uint64{}, map[string][]savepoint.Table{}
 	for i, t := range h.Tables {
+		tables[t.UID] = append(tables[t.UID], t)
 		if !strings.HasPrefix(t.Name, "$") { // the engine's own: counters and clocks
 			held[t.UID] += entries[i]
 		}
@@ -70,7 +72,7 @@ func Judge(h *savepoint.Head, entries []uint64, g *plan.Graph, allow bool) (*Ver
 			from = s.Was
 		}
 		delete(gone, from)
-		v.step(s, before[from], from, held[from])
+		v.step(s, before[from], from, held[from], tables[from])
 	}
 	for i := range h.Steps { // in the order of the old plan
 		if b := &h.Steps[i]; gone[b.UID] && b.Stateful {
@@ -97,7 +99,7 @@ func Judge(h *savepoint.Head, entries []uint64, g *plan.Graph, allow bool) (*Ver
 	return v, nil
 }
 
-func (v *Verdict) step(s *plan.Step, b *savepoint.Step, from string, entries uint64) {
+func (v *Verdict) step(s *plan.Step, b *savepoint.Step, from string, entries uint64, tables []savepoint.Table) {
 	if b == nil {
 		if s.Stateful {
 			v.Lines = append(v.Lines, Line{UID: s.UID, Fate: Empty, Reason: "the step is new"})
@@ -112,6 +114,12 @@ func (v *Verdict) step(s *plan.Step, b *savepoint.Step, from string, entries uin
 		reason = fmt.Sprintf("its behaviour version was %d and is %d", b.Behaviour, s.Behaviour)
 	case b.Params != s.Params:
 		reason = "its settings or input columns changed: " + difference(b.Params, s.Params)
+	}
+	fate, moves := Keep, ""
+	if reason == "" && s.Stateful {
+		if fate, moves = migration(s, tables); fate == Incompatible {
+			reason = moves
+		}
 	}
 	switch {
 	case reason != "" && entries > 0:
@@ -133,6 +141,12 @@ func (v *Verdict) step(s *plan.Step, b *savepoint.Step, from string, entries uin
 	l := Line{UID: s.UID, Fate: Keep, Entries: entries}
 	if from != s.UID {
 		l.Fate, l.Reason = Rename, "was "+from
+	}
+	if fate == Migrate {
+		if l.Fate = Migrate; l.Reason != "" {
+			moves = l.Reason + "; " + moves
+		}
+		l.Reason = moves
 	}
 	v.Lines = append(v.Lines, l)
 }
