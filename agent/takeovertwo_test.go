@@ -143,12 +143,12 @@ func (b *bench) wantLast(name string, kept int) {
 	err = b.receiver.Records(uplink.Stream{Gateway: "test", Pipeline: id.String(), Sink: "later"}, func(g uint64, l wire.Line) error {
 		var w struct {
 			L     int
-			Start int `json:"window_start"`
+			Start int64 `json:"window_start"`
 		}
 		if err := json.Unmarshal(l.Data, &w); err != nil {
 			return err
 		}
-		last := w.Start - 1767225600000 + 9
+		last := int(w.Start-1767225600000) + 9
 		if g != 1 && last < 200 {
 			last = kept // the window that was open when it was left
 		}

@@ -30,9 +30,9 @@ func allocated(f func()) uint64 {
 }
 
 // bomb is a zstd stream of n bytes whose frames do not say their size.
-func bomb(c *Codec, n int) []byte {
+func bomb(c *Codec, n int64) []byte {
 	one := c.enc.EncodeAll(make([]byte, 8<<20), nil)
-	return bytes.Repeat(one, n>>23)
+	return bytes.Repeat(one, int(n>>23))
 }
 
 // signedBy is a manifest object over a body as it is.

@@ -83,7 +83,7 @@ func TakeClaim(ctx context.Context, b bucket.Bucket, gateway, board, key string,
 			return stands, nil // an earlier try was carried out
 		}
 		if next.Major = max(minMajor, stands.Major+1); next.Major > majorMax {
-			return Claim{}, fmt.Errorf("claim %s: %w: there is no major above %d", gateway, ErrClaim, majorMax)
+			return Claim{}, fmt.Errorf("claim %s: %w: there is no major above %d", gateway, ErrClaim, uint64(majorMax))
 		}
 		if last = put(ctx, b, gateway, version, &next); last == nil {
 			return next, nil
