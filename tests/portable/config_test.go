@@ -107,7 +107,7 @@ func messages(random *rand.Rand, n int) (all []message) {
 		})
 	}
 	for _, topic := range []string{"t/a/x", "t/b/x"} {
-		all = append(all, message{topic, fmt.Appendf(nil, `{"id":%d,"k":"end","ts":%d,"v":0,"f":0,"big":0}`, n, startMs+3_600_000)})
+		all = append(all, message{topic, fmt.Appendf(nil, `{"id":%d,"k":"end","ts":%d,"v":0,"f":0,"big":0}`, n, int64(startMs+3_600_000))})
 	}
 	return all
 }
