@@ -82,9 +82,7 @@ portable: deps ## the unit tests of the core for arm64 and armv7 under qemu, and
 
 .PHONY: portable-short
 portable-short: deps ## the same for formats, state and numbers alone
-	GOARCH=arm64 $(GO) test -short -timeout 20m -exec qemu-aarch64-static $(FORMATS) ./pipeline/codec ./pipeline/window
-	GOARCH=arm GOARM=7 $(GO) test -short -timeout 20m -exec qemu-arm-static $(FORMATS)
-	GOARCH=386 $(GO) test -short -timeout 20m $(FORMATS) ./pipeline/codec ./pipeline/window ./pipeline/exec ./pipeline/ops ./pipeline/join ./store/log
+	@GO="$(GO)" tests/portable/short.sh "$(FORMATS)"
 
 .PHONY: zones
 zones: ## take the time zone database of the Go release into pipeline/codec/zones
