@@ -159,9 +159,7 @@ func (s *shipping) ship(ctx context.Context, durable pipeline.Position) error {
 			}
 			return fmt.Errorf("read the journal at %d: %w", s.next, err)
 		}
-		for i := range b.Entries {
-			size += len(b.Entries[i].Topic) + len(b.Entries[i].Payload)
-		}
+		size += central.ShippedBytes(b)
 		blocks, s.next = append(blocks, b), b.Last+1
 	}
 	if err := s.shipper.Pack(blocks); err != nil {

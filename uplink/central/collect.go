@@ -250,7 +250,7 @@ func (u *Uploader) markOther(ctx context.Context, keep marked, id UUID) error {
 }
 
 func (u *Uploader) headSHA(ctx context.Context, id UUID) (SHA, error) {
-	b, err := u.get(ctx, KindHead, u.names.Head(id))
+	b, err := u.get(ctx, KindHead, u.names.Head(id), 0)
 	if err != nil {
 		return SHA{}, fmt.Errorf("read head: %w", err)
 	}
@@ -302,7 +302,7 @@ func (u *Uploader) markUploads(ctx context.Context, keep marked, id UUID, sha SH
 }
 
 func (u *Uploader) readManifest(ctx context.Context, id UUID, sha SHA) (*Manifest, int64, error) {
-	b, err := u.get(ctx, KindManifest, u.names.Of(KindManifest, sha))
+	b, err := u.get(ctx, KindManifest, u.names.Of(KindManifest, sha), usualBytes)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -325,7 +325,7 @@ func (u *Uploader) markIndexes(ctx context.Context, keep marked, at SHA) error {
 		if n > framesMax {
 			return fmt.Errorf("%w: more than %d indexes", ErrDamaged, framesMax)
 		}
-		b, err := u.get(ctx, KindIndex, name)
+		b, err := u.get(ctx, KindIndex, name, usualBytes)
 		if err != nil {
 			return fmt.Errorf("index %s: %w", at, err)
 		}
@@ -388,14 +388,13 @@ func (u *Uploader) compareChain(ctx context.Context, p *Pipeline) (outcome, erro
 	return outDone, nil
 }
 
-// get reads an object of a kind. One that is larger than any of them is damaged.
-func (u *Uploader) get(ctx context.Context, k Kind, name string) (b []byte, err error) {
-	most, usual := bytesMaxOf(k), 0
-	if k != KindHead {
-		usual = 64 << 10
-	}
-	err = u.within(ctx, usual, func(ctx context.Context) (err error) {
-		b, _, err = u.config.Bucket.Get(bucket.WithBytesMax(ctx, most), name)
+// usualBytes is what manifests and indexes seldom exceed.
+const usualBytes = 64 << 10
+
+// get reads an object of a kind, in the time that one of size bytes takes. One that is larger than any of its kind is damaged.
+func (u *Uploader) get(ctx context.Context, k Kind, name string, size int) (b []byte, err error) {
+	err = u.within(ctx, size, func(ctx context.Context) (err error) {
+		b, _, err = u.config.Bucket.Get(bucket.WithBytesMax(ctx, bytesMaxOf(k)), name)
 		return err
 	})
 	if errors.Is(err, bucket.ErrTooLarge) {

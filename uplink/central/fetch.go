@@ -226,7 +226,7 @@ func (f *Fetcher) newer(ctx context.Context, id UUID, got *Fetched) (all []Passe
 			continue
 		}
 		m, _, err := f.manifest(ctx, id, n.SHA)
-		if err != nil && !damage(err) && !errors.Is(err, ErrVersion) {
+		if err != nil && !judged(err) {
 			return nil, err
 		}
 		if err == nil && m.Order().Compare(got.Manifest.Order()) > 0 {
@@ -265,6 +265,11 @@ func (f *Fetcher) head(ctx context.Context, id UUID, passed *[]PassedOver) (SHA,
 		return SHA{}, nil
 	}
 	return sha, nil
+}
+
+// judged tells that an error is of what is in the store, not of the way there.
+func judged(err error) bool {
+	return damage(err) || errors.Is(err, ErrVersion) || errors.Is(err, ErrBroken)
 }
 
 // damage says that an error is the store's: an older upload may do.
@@ -325,7 +330,7 @@ func (f *Fetcher) others(ctx context.Context, id UUID, tried map[SHA]bool) ([]SH
 		m, _, err := f.manifest(ctx, id, n.SHA)
 		if err == nil {
 			all = append(all, one{n.SHA, m.Order()})
-		} else if !damage(err) && !errors.Is(err, ErrVersion) {
+		} else if !judged(err) {
 			return nil, err
 		}
 	}

@@ -144,7 +144,7 @@ func signed(c *Codec, b []byte, trust Trust, plant *planted) (*Manifest, ed25519
 	if !plant.unsigned && !(known && ed25519.Verify(key, append([]byte(manifestContext), packed...), signature)) {
 		return nil, key, fmt.Errorf("%w: key %x", ErrSignature, key)
 	}
-	body, err := c.unpack(packed, manifestMax)
+	body, err := unpack(c.dec, packed, manifestMax)
 	if err != nil {
 		return nil, key, err
 	}
