@@ -3,8 +3,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -195,6 +198,25 @@ func TestShippedRecordsThatWereNotDelivered(t *testing.T) {
 		if seen[at] != 1 {
 			t.Errorf("window %d came %d times", at, seen[at])
 		}
+	}
+}
+
+// TestFailuresOfShippingAreToldOnce: a store that is away for a day is one line in the log for each kind of failure, and is told anew when it was there meanwhile.
+func TestFailuresOfShippingAreToldOnce(t *testing.T) {
+	var log bytes.Buffer
+	s := &shipping{agent: &Agent{log: slog.New(slog.NewTextHandler(&log, nil))}}
+	for i := range 100 {
+		s.tell(fmt.Errorf("ship records %d to %d: refused", i, i+9))
+		s.tell(fmt.Errorf("ship records %d to %d: deadline exceeded", i, i+9))
+	}
+	if n := strings.Count(log.String(), "\n"); n != 2 || s.err != "ship records 99 to 108: deadline exceeded" {
+		t.Errorf("%d lines, the status says %q", n, s.err)
+	}
+	s.tell(nil)
+	s.tell(errors.New("ship records 1 to 2: refused"))
+	s.tell(nil)
+	if n := strings.Count(log.String(), "\n"); n != 3 || s.err != "" {
+		t.Errorf("%d lines, the status says %q", n, s.err)
 	}
 }
 
