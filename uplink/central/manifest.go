@@ -201,5 +201,6 @@ type planted struct {
 	fenceless   bool // the claim is not asked
 	holes       bool // shipped records with a hole are taken
 	keepNone    bool // collection deletes shipped records that a retained upload needs
+	ownAlone    bool // collection deletes those that an upload of a pipeline needs that left the config
 	trusting    bool // a chain that was confirmed is not looked for, though the store has forgotten its head
 }
