@@ -93,9 +93,9 @@ func TestRule29_FencedDeviceStopsKeepsAndHandsOver(t *testing.T) {
 
 	b.start()
 	s = b.await("it starts fenced", func(s *api.Status) bool {
-		return s.Identity.Fenced != "" && s.Pipelines[0].State == string(PipelineStopped)
+		return fenced(s) && s.Pipelines[0].State == string(PipelineStopped)
 	})
-	if s.Identity.Stranded == nil || *s.Identity.Stranded != *left {
+	if *s.Identity.Stranded != *left {
 		t.Errorf("left %+v, before %+v", s.Identity.Stranded, left)
 	}
 	b.end()
