@@ -22,19 +22,19 @@ sources:
   a:
     mqtt: {broker: rig, topic: "t/a/{device}", qos: QOS}
     decode: json
-    fields: {id: int, k: string, ts: int, v: int}
+    fields: {id: int, k: string, ts: int, v: int, p: string}
     time: {field: ts, unit: ms, out_of_orderness: 100ms}
   b:
     mqtt: {broker: rig, topic: "t/b/{device}", qos: QOS}
     decode: json
-    fields: {id: int, k: string, ts: int, v: int}
+    fields: {id: int, k: string, ts: int, v: int, p: string}
     time: {field: ts, unit: ms, out_of_orderness: 100ms}
 pipelines:
   rows-log:
     start: earliest
     checkpoint: {interval: 150ms, store: log}
     steps:
-      - {uid: all, from: a, select: [id, k, ts, v]}
+      - {uid: all, from: a, select: [id, k, ts, v, p]}
     sinks:
       - {uid: rows-now-a, from: all, commit: immediate, http: {url: "URL/fast"}}
       - {uid: rows-later-a, from: all, http: {url: "URL/fast"}}
@@ -64,7 +64,7 @@ pipelines:
     checkpoint: {interval: 180ms, store: log}
     steps:
       - {uid: u, from: [a, b]}
-      - {uid: s, from: u, select: [id, k, ts, v]}
+      - {uid: s, from: u, select: [id, k, ts, v, p]}
       - {uid: w, from: s, by: [k], window: {tumbling: 100ms}, aggregate: {n: count(), sum: sum(v)}}
     sinks:
       - {uid: rows-now, from: s, commit: immediate, http: {url: "URL/fast"}}

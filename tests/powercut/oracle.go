@@ -15,6 +15,7 @@ type message struct {
 	K  string `json:"k"`
 	TS int64  `json:"ts"`
 	V  int    `json:"v"`
+	P  string `json:"p"` // makes it larger, so that segments fill
 }
 
 // windowRow is a result of a window.
@@ -35,9 +36,11 @@ const (
 	badEvery = 41  // one message of so many cannot be decoded
 )
 
+var padding = strings.Repeat("0123456789abcdef", 32)
+
 // messageOf is the n-th message of a round; every one is known without being stored.
 func messageOf(n int) message {
-	return message{ID: n, K: fmt.Sprintf("d%d", n*3%keys), TS: baseMs + int64(n/perMs), V: n % 1000}
+	return message{ID: n, K: fmt.Sprintf("d%d", n*3%keys), TS: baseMs + int64(n/perMs), V: n % 1000, P: padding[:n*37%len(padding)]}
 }
 
 func bad(n int) bool { return n%badEvery == 7 }

@@ -162,3 +162,43 @@ func drawSeed(t *testing.T) uint64 {
 	t.Logf("seed %d (again: go test ./tests/powercut -run '%s$' -seed %d)", seed, t.Name(), seed)
 	return seed
 }
+
+// planted is a fault that must be found, in a variant that meets it often.
+type planted struct {
+	fault string // of the agent; "": of the mount
+	variant
+}
+
+func plantedFaults() []planted {
+	slow := 15 * time.Millisecond
+	all := []planted{
+		{"", variant{name: "nobarrier", mount: "nobarrier"}},
+		{"not-synced", variant{flushTakes: slow}},
+		{"reuse-not-synced", variant{flushTakes: slow}},
+		{"manifest-first", variant{flushTakes: slow}},
+		{"confirm-early", variant{flushTakes: sdCard}},
+		{"outbox-trim-early", variant{flushTakes: slow}},
+	}
+	for i := range all {
+		v := &all[i].variant
+		v.qos, v.rate, v.images, v.slowness, v.patience, v.untilBad, v.tally = 1, 400, 60, 30*time.Millisecond, 20*time.Second, true, &tally{}
+		if f := all[i].fault; f != "" {
+			v.name, v.env = f, []string{"WEIR_FAULT=" + f}
+		}
+	}
+	return all
+}
+
+// TestPlantedFaults: an agent that breaks a promise, and an ext4 that does, are found out.
+func TestPlantedFaults(t *testing.T) {
+	needMachine(t)
+	for _, p := range plantedFaults() {
+		t.Run(p.name, func(t *testing.T) {
+			problems := p.run(t, drawSeed(t))
+			t.Logf("\n%s\n%s\n%s", head, p.tally.row(p.name), strings.Join(problems, "\n"))
+			if p.tally.bad == 0 {
+				t.Errorf("not found at %d crash points", p.tally.images)
+			}
+		})
+	}
+}
