@@ -110,7 +110,12 @@ func fork(w *world, img *volatiledisk.Image, copied string, c claims, published 
 	if err != nil {
 		problems = append(problems, err.Error())
 	}
+	sinks := map[string]bool{}
 	for _, v := range verdicts {
+		if sinks[v.stream] {
+			problems = append(problems, "there are two streams of sink "+v.stream)
+		}
+		sinks[v.stream] = true
 		if !v.ok() {
 			problems = append(problems, v.String())
 		}

@@ -3,6 +3,7 @@ package powercut
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/weirstream/weir/uplink/receiver"
@@ -36,12 +37,24 @@ const (
 	badEvery = 41  // one message of so many cannot be decoded
 )
 
-var padding = strings.Repeat("0123456789abcdef", 32)
-
 // messageOf is the n-th message of a round; every one is known without being stored.
 func messageOf(n int) message {
-	return message{ID: n, K: fmt.Sprintf("d%d", n*3%keys), TS: baseMs + int64(n/perMs), V: n % 1000, P: padding[:n*37%len(padding)]}
+	return message{ID: n, K: fmt.Sprintf("d%d", n*3%keys), TS: baseMs + int64(n/perMs), V: n % 1000, P: padding(n)}
 }
+
+// padding of message n, which no compression makes smaller.
+func padding(n int) string {
+	b := make([]byte, n*37%500)
+	random := rand.NewPCG(uint64(n), 3)
+	for i := 0; i < len(b); i += 10 {
+		for x, j := random.Uint64(), i; j < min(i+10, len(b)); x, j = x>>6, j+1 {
+			b[j] = letterSet[x%64]
+		}
+	}
+	return string(b)
+}
+
+const letterSet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 func bad(n int) bool { return n%badEvery == 7 }
 

@@ -207,7 +207,7 @@ func (w *world) await() {
 	from, want := disk.Counters().Writes, int64(w.random.IntN(80))
 	until(400*time.Millisecond, func() bool { return disk.Counters().Writes-from >= want })
 	if least := int64(w.random.IntN(14)); least > 2 {
-		until(100*time.Millisecond, func() bool { return disk.Counters().Unflushed >= least })
+		until(300*time.Millisecond, func() bool { return disk.Counters().Unflushed >= least })
 	}
 }
 
