@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,42 @@ type plug struct {
 	flushTakes time.Duration
 	off        chan struct{} // closed when nobody who asked can see an answer any more
 	once       sync.Once
+	trap       atomic.Pointer[trap]
+}
+
+// A trap stops the disk at one request: a write that is volatile and not answered yet, or a flush that has made nothing durable yet.
+type trap struct {
+	left     atomic.Int64
+	flushes  bool // they alone count
+	caught   chan struct{}
+	released chan struct{}
+}
+
+// catch lays a trap for the n-th request from now.
+func (p *plug) catch(n int64, flushes bool) *trap {
+	t := &trap{flushes: flushes, caught: make(chan struct{}), released: make(chan struct{})}
+	t.left.Store(n)
+	p.trap.Store(t)
+	return t
+}
+
+// release takes the trap away and lets the request go on.
+func (p *plug) release(t *trap) {
+	p.trap.Store(nil)
+	close(t.released)
+}
+
+// pass is where a request may be caught.
+func (p *plug) pass(flush bool) {
+	t := p.trap.Load()
+	if t == nil || t.flushes && !flush || t.left.Add(-1) != 0 {
+		return
+	}
+	close(t.caught)
+	select {
+	case <-t.released:
+	case <-time.After(rig.Patience): // a test that forgot it would never end
+	}
 }
 
 // switchOff lets requests to a disk whose power is cut fail. Before, they have no answer at all: a machine without power gets none.
@@ -65,11 +102,13 @@ func (p *plug) Read(_ context.Context, _ fs.FileHandle, b []byte, off int64) (fu
 
 func (p *plug) Write(_ context.Context, _ fs.FileHandle, b []byte, off int64) (uint32, syscall.Errno) {
 	n, err := p.disk.WriteAt(b, off)
+	p.pass(false)
 	return uint32(n), p.answer(err)
 }
 
 // Fsync is what the loop device makes of a flush.
 func (p *plug) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
+	p.pass(true)
 	time.Sleep(p.flushTakes)
 	return p.answer(p.disk.Flush())
 }

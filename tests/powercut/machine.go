@@ -78,13 +78,10 @@ func (h *host) drop() {
 	os.Remove(h.dir)
 }
 
-// cut takes the power away: the disk answers no more, then the process is killed, and only then requests that wait fail. What the disk holds is returned.
-func (h *host) cut(c volatiledisk.Cut, process *rig.Child) *volatiledisk.Image {
-	img := h.plug.disk.Cut(c)
+// die kills the process on a disk that is cut. Only then do its requests fail that wait for an answer: it never sees one.
+func (h *host) die(process *rig.Child) {
 	_ = unix.Kill(process.PID(), unix.SIGKILL) // it may have ended by itself
 	h.plug.switchOff()
-	process.Kill() // waits
-	return img
 }
 
 // unmountTries bounds how long a mount may be in use after its processes have ended.

@@ -96,16 +96,17 @@ func (w *world) image() (problems []string) {
 			c.checkpoint[p.Name] = p.Checkpoint.ID
 		}
 	}
-	w.await()
 	cut := w.drawCut()
 	var img *volatiledisk.Image
 	var unflushed int64
 	copied := filepath.Join(w.dir, "fork.db")
-	w.must(w.far.during(copied, func() {
-		c.acked, c.savepoints = w.tap.snapshot(), w.claims().savepoints
-		unflushed = w.host.plug.disk.Counters().Unflushed
-		img = w.host.plug.disk.Image(cut)
-	}))
+	w.at(func() {
+		w.must(w.far.during(copied, func() {
+			c.acked, c.savepoints = w.tap.snapshot(), w.claims().savepoints
+			unflushed = w.host.plug.disk.Counters().Unflushed
+			img = w.host.plug.disk.Image(cut)
+		}))
+	})
 	w.v.tally.images++
 	w.v.tally.point(unflushed)
 	problems = fork(w, img, copied, c, int(w.published.Load()))

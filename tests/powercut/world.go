@@ -200,20 +200,22 @@ func (w *world) save() {
 	})
 }
 
-// await waits for a moment at which a cut is worth while: after some more requests to the disk, with something unflushed more often than not. All bounded: an
-// idle disk is cut as well.
-func (w *world) await() {
-	disk := w.host.plug.disk
-	from, want := disk.Counters().Writes, int64(w.random.IntN(80))
-	until(400*time.Millisecond, func() bool { return disk.Counters().Writes-from >= want })
-	if least := int64(w.random.IntN(14)); least > 2 {
-		until(300*time.Millisecond, func() bool { return disk.Counters().Unflushed >= least })
-	}
-}
+// idle is how long a request is waited for: an idle disk is cut as well.
+const idle = 400 * time.Millisecond
 
-func until(most time.Duration, done func() bool) {
-	for deadline := time.Now().Add(most); !done() && time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) {
+// at does something at a random request to the disk, which waits for it: one of the next, or one of the next flushes, when most is unflushed.
+func (w *world) at(do func()) {
+	plug, flushes, n := w.host.plug, w.random.IntN(2) == 0, 1+w.random.Int64N(60)
+	if flushes {
+		n = 1 + n/8
 	}
+	t := plug.catch(n, flushes)
+	defer plug.release(t)
+	select {
+	case <-t.caught:
+	case <-time.After(idle):
+	}
+	do()
 }
 
 // drawCut draws how the power is cut.
@@ -228,10 +230,8 @@ func (w *world) drawCut() volatiledisk.Cut {
 // cut is a power cut of the gateway: what is outside goes on, and the agent starts again on what is left. Now and then there is another one while it starts.
 func (w *world) cut() (problems []string) {
 	again := w.random.IntN(3) == 0
-	w.await()
 	problems = w.strike()
 	if again {
-		time.Sleep(time.Duration(w.random.IntN(250)) * time.Millisecond)
 		problems = append(problems, w.strike()...)
 	}
 	return problems
@@ -239,8 +239,14 @@ func (w *world) cut() (problems []string) {
 
 func (w *world) strike() (problems []string) {
 	c := w.drawCut()
-	lost := w.host.plug.disk.Counters().Unflushed
-	img := w.host.cut(c, w.agent)
+	var lost int64
+	var img *volatiledisk.Image
+	w.at(func() {
+		lost = w.host.plug.disk.Counters().Unflushed
+		img = w.host.plug.disk.Cut(c)
+		w.host.die(w.agent)
+	})
+	w.agent.Kill() // waits
 	w.saving.Wait()
 	w.must(w.host.close())
 	w.v.tally.cut(lost)
