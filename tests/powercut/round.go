@@ -142,8 +142,7 @@ func (w *world) finish() (problems []string) {
 	if err := w.agent.Stop(rig.Patience); err != nil {
 		problems = append(problems, fmt.Sprintf("end: stop: %v", err))
 	}
-	_, found := w.host.fsck(w, w.claims())
-	problems = append(problems, found...)
+	problems = append(problems, w.host.fsck(w, w.claims())...)
 	verdicts, err := judge(w.far.held, demand{messages: n, must: all, all: true})
 	w.must(err)
 	if len(verdicts) != streams {

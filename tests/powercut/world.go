@@ -250,7 +250,7 @@ func (w *world) strike() (problems []string) {
 	w.saving.Wait()
 	w.must(w.host.close())
 	w.v.tally.cut(lost)
-	if _, problems = inspect(w, img, w.claims()); len(problems) > 0 {
+	if problems = inspect(w, img, w.claims()); len(problems) > 0 {
 		problems = append([]string{fmt.Sprintf("cut %v of %d requests", c, lost)}, problems...)
 	}
 	w.up(img)
