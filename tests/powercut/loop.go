@@ -1,3 +1,5 @@
+//go:build !arm && !386
+
 package powercut
 
 import (
