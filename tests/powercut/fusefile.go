@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -144,7 +146,34 @@ func newShelf(dir string) (*shelf, error) {
 		return nil, fmt.Errorf("mount FUSE: %w", err)
 	}
 	s.server = server
+	if err := keepFromChildren("/dev/fuse"); err != nil {
+		return nil, errors.Join(err, server.Unmount())
+	}
 	return s, nil
+}
+
+// keepFromChildren closes what is open of a device in programs that are started from now on. go-fuse leaves it open: the kernel ends a FUSE whose server died when nobody has it open any
+// more, and an agent that waits for this very disk would never die.
+func keepFromChildren(device string) error {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("find what is open: %w", err)
+	}
+	found := false
+	for _, e := range fds {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if name, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && name == device {
+			unix.CloseOnExec(fd)
+			found = true
+		}
+	}
+	if !found {
+		return fmt.Errorf("%s is not open", device)
+	}
+	return nil
 }
 
 // put shows a disk as a file.

@@ -41,23 +41,31 @@ func TestMain(m *testing.M) {
 	case os.Geteuid() != 0:
 		lacking = "mounting needs root"
 	default:
-		os.Exit(outside())
+		if code, started := outside(); started {
+			os.Exit(code)
+		}
 	}
 	os.Exit(m.Run())
 }
 
-func outside() int {
+// outside runs the tests in the child. A container may not allow it; then they are not run at all.
+func outside() (code int, started bool) {
 	runtime.LockOSThread() // Pdeathsig is of the thread that starts the child
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), insideEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	err := cmd.Run()
-	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() >= 0 {
-		return cmd.ProcessState.ExitCode()
+	if err := cmd.Start(); err != nil {
+		lacking = fmt.Sprintf("no mounts of its own: %v", err)
+		return 0, false
 	}
-	fmt.Fprintf(os.Stderr, "run the tests with mounts of their own: %v\n", err)
-	return 1
+	if err := cmd.Wait(); err != nil {
+		fmt.Fprintf(os.Stderr, "the tests, with mounts of their own: %v\n", err)
+	}
+	if code = cmd.ProcessState.ExitCode(); code < 0 { // by a signal
+		code = 1
+	}
+	return code, true
 }
 
 func inside(m *testing.M) int {
