@@ -139,7 +139,7 @@ func (s *site) start() {
 				return false
 			}
 		}
-		return len(st.Sessions) > 0 && st.Sessions[0].Counters["connects"] > 0
+		return len(st.Sessions) > 0 && st.Sessions[0].State == "ready" // subscribed: what is published from now on is for it
 	})
 }
 
