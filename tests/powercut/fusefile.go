@@ -180,7 +180,7 @@ func keepFromChildren(device string) error {
 func (s *shelf) put(p *plug) (file string) {
 	s.mu.Lock()
 	s.next++
-	name := fmt.Sprintf("disk%d", s.next)
+	name := fmt.Sprintf("disk%d-%d", s.next, os.Getpid())
 	s.mu.Unlock()
 	s.root.AddChild(name, s.root.NewPersistentInode(context.Background(), p, fs.StableAttr{Mode: syscall.S_IFREG}), true)
 	return name
