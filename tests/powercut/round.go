@@ -59,6 +59,7 @@ func (v variant) run(t *testing.T, seed uint64) (problems []string) {
 	}()
 	for n, image := range w.order() {
 		var found []string
+		w.allowed.Add(int64(v.rate))
 		if n%5 == 2 {
 			w.save()
 		}

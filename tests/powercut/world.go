@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/tests/rig/volatiledisk"
@@ -32,6 +34,7 @@ type world struct {
 	far       *far
 	publisher *rig.Publisher
 	published atomic.Int64 // messages, numbered from 0
+	allowed   atomic.Int64 // of them
 	stop      chan struct{}
 	feeding   sync.WaitGroup
 
@@ -138,36 +141,29 @@ func (w *world) ready() {
 	w.must(err)
 }
 
-const (
-	// behindMost bounds what the broker has to keep for an agent that is slow.
-	behindMost = 1500
-	// messagesMost ends a round that does not come to its strikes.
-	messagesMost = 60_000
-)
+// behindMost bounds what the broker has to keep for an agent that is slow.
+const behindMost = 1500
 
-// feed publishes until it is stopped.
+// feed publishes at the rate until it is stopped; no more than is allowed, so that a slow machine has no more to look at than a fast one.
 func (w *world) feed() {
-	began := time.Now()
-	for n := 0; n < messagesMost; n++ {
-		for n-w.ackedCount() > behindMost {
+	pause := time.Second / time.Duration(w.v.rate)
+	next := time.Now()
+	for n := 0; ; n++ {
+		for next = next.Add(pause); ; {
+			wait := time.Until(next)
+			if n >= int(w.allowed.Load()) || n-w.ackedCount() > behindMost {
+				wait = time.Millisecond
+				next = time.Now()
+			}
 			select {
 			case <-w.stop:
 				return
-			case <-time.After(5 * time.Millisecond):
-				began = began.Add(5 * time.Millisecond)
+			default:
 			}
-		}
-		if ahead := time.Duration(n)*time.Second/time.Duration(w.v.rate) - time.Since(began); ahead > 0 {
-			select {
-			case <-w.stop:
-				return
-			case <-time.After(ahead):
+			if wait <= 0 {
+				break
 			}
-		}
-		select {
-		case <-w.stop:
-			return
-		default:
+			time.Sleep(wait)
 		}
 		if err := w.publisher.Publish(w.t.Context(), topicOf(n), false, payload(n)); err != nil {
 			return // the test is over
@@ -280,9 +276,12 @@ func newDir(t *testing.T) string {
 	return dir
 }
 
-func baseDir() string {
-	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		return "/dev/shm"
+// baseDir is in memory where that has room; a container's may be small.
+var baseDir = sync.OnceValue(func() string {
+	const memory, least = "/dev/shm", 512 << 20
+	var fs unix.Statfs_t
+	if err := unix.Statfs(memory, &fs); err == nil && fs.Bavail*uint64(fs.Bsize) >= least {
+		return memory
 	}
 	return os.TempDir()
-}
+})
