@@ -102,7 +102,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 
 // open recovers storage, restores the newest valid checkpoint and makes the parts. Nothing is read from the journal yet.
 func (a *attempt) open(ctx context.Context) error {
-	if _, err := a.readLastRun(); isNewer(err) { // before anything is changed
+	if err := a.refuseNewer(); err != nil {
 		return err
 	}
 	dir := filepath.Join(a.agent.pipelinesDir(), a.id.String())

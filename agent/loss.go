@@ -1,10 +1,7 @@
 package agent
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/snapshot/savepoint"
-	"github.com/weirstream/weir/store/disk"
 )
 
 // lossFile in a pipeline's directory says which stretch of event time has lost records with the device before this one. It is durable before the pipeline first starts and is never changed: results of
@@ -86,11 +82,7 @@ func latenessOf(p *config.Pipeline) (ms int64) {
 }
 
 func (l *Loss) save(dir string) error {
-	b, err := json.Marshal(l)
-	if err == nil {
-		err = disk.WriteFileAtomic(disk.OS, filepath.Join(dir, lossFile), append(b, '\n'))
-	}
-	if err != nil {
+	if err := writeSmall(filepath.Join(dir, lossFile), l); err != nil {
 		return fmt.Errorf("note what is lost: %w", err)
 	}
 	return nil
@@ -99,13 +91,10 @@ func (l *Loss) save(dir string) error {
 // readLoss gives nil when nothing is lost. A file that is there and not readable keeps the pipeline from starting: without it a replay would make other results than those that are out.
 func (a *attempt) readLoss() (*exec.Loss, error) {
 	name := filepath.Join(a.dir(), lossFile)
-	b, err := disk.ReadFile(disk.OS, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var l Loss
-	if err == nil {
-		err = json.Unmarshal(b, &l)
+	there, err := readSmall(a.agent.fs, name, &l)
+	if !there {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: read which windows are partial: %s: %w", errFinal, name, err)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -162,12 +161,9 @@ func (a *Agent) cancelRestore(ctx context.Context, s *supervisor, id snapshot.UU
 }
 
 func writeRestore(dir string, o api.RestoreOptions) error {
-	b, err := json.Marshal(o)
+	err := disk.OS.MkdirAll(dir)
 	if err == nil {
-		err = disk.OS.MkdirAll(dir)
-	}
-	if err == nil {
-		err = disk.WriteFileAtomic(disk.OS, filepath.Join(dir, restoreFile), append(b, '\n'))
+		err = writeSmall(filepath.Join(dir, restoreFile), o)
 	}
 	if err != nil {
 		return fmt.Errorf("order the restore: %w", err)
@@ -175,16 +171,10 @@ func writeRestore(dir string, o api.RestoreOptions) error {
 	return nil
 }
 
-// ordered reads the order in a pipeline's directory; the zero value: there is none.
-func (a *Agent) ordered(dir string) (o api.RestoreOptions, err error) {
-	b, err := disk.ReadFile(a.fs, filepath.Join(dir, restoreFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return o, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &o)
-	}
-	return o, err
+// ordered reads the order in a pipeline's directory, if there is one.
+func (a *Agent) ordered(dir string) (o api.RestoreOptions, there bool, err error) {
+	there, err = readSmall(a.fs, filepath.Join(dir, restoreFile), &o)
+	return o, there, err
 }
 
 // ReadSavepoint opens and verifies a savepoint file.
@@ -212,16 +202,9 @@ func readSavepoint(ctx context.Context, path string, told func(n int64)) (*savep
 // can or `weir savepoint restore --cancel` takes it back: to start from the old state instead would be a surprise.
 func (a *attempt) restorePending(ctx context.Context) error {
 	name := filepath.Join(a.dir(), restoreFile)
-	b, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	o, there, err := a.agent.ordered(a.dir())
+	if !there {
 		return nil
-	}
-	var o api.RestoreOptions
-	if err == nil {
-		err = checkFormat(b, restoreFile, restoreFormat)
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &o)
 	}
 	if err == nil {
 		err = a.restoreSavepoint(ctx, o)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -46,7 +47,7 @@ func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read registry: %w", err)
 	}
-	if err := checkFormat(b, "registry "+r.file, registryFormat); err != nil {
+	if err := pipeline.NewerJSON(b, "registry "+r.file, registryFormat); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(b, r); err != nil {

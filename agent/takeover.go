@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -396,11 +395,7 @@ func beginTakeover(dir, gateway string) error {
 			return fmt.Errorf("clear state_dir of what a restore that was cut short has left: %w", err)
 		}
 	}
-	b, err := json.Marshal(map[string]string{"gateway": gateway})
-	if err == nil {
-		err = disk.WriteFileAtomic(disk.OS, name, append(b, '\n'))
-	}
-	if err != nil {
+	if err := writeSmall(name, map[string]string{"gateway": gateway}); err != nil {
 		return fmt.Errorf("begin the restore: %w", err)
 	}
 	return nil

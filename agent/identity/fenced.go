@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -57,7 +58,7 @@ func decodeFenced(b []byte, f *Fenced) error {
 	}
 	switch {
 	case f.Version > recordVersion:
-		return fmt.Errorf("%w: version %d, this weir knows %d", ErrVersion, f.Version, recordVersion)
+		return pipeline.Newer(ErrVersion, "note of a fence", uint64(f.Version), recordVersion)
 	case f.Version < 1 || f.Major == 0:
 		return fmt.Errorf("%w: it names no incarnation", ErrCorrupt)
 	}

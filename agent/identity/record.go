@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink"
 )
@@ -77,7 +78,7 @@ func decodeRecord(b []byte) (*Record, error) {
 	}
 	switch {
 	case r.Version > recordVersion:
-		return nil, fmt.Errorf("%w: version %d, this weir knows %d", ErrVersion, r.Version, recordVersion)
+		return nil, pipeline.Newer(ErrVersion, "incarnation", uint64(r.Version), recordVersion)
 	case r.Version < 1 || r.Major == 0 || r.Token == "" || len(r.Lineage) == 0 || r.Lineage[len(r.Lineage)-1] != r.Incarnation():
 		return nil, fmt.Errorf("%w: it names no incarnation", ErrCorrupt)
 	}
