@@ -44,11 +44,13 @@ type Options struct {
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
 
-	claims       claims  // of tests
-	hasty        bool    // planted by tests: plans on probation are uploaded
-	replayUnheld bool    // planted by tests: streams are opened before the results of shipped records are made
-	fs           disk.FS // nil: disk.OS
-	looks        bool    // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
+	claims       claims                // of tests
+	hasty        bool                  // planted by tests: plans on probation are uploaded
+	crash        func(at string) error // planted by tests: an error is a crash behind that step of a restore
+	leftCounts   bool                  // planted by tests: what an earlier try of a first start has left counts as results of its own
+	replayUnheld bool                  // planted by tests: streams are opened before the results of shipped records are made
+	fs           disk.FS               // nil: disk.OS
+	looks        bool                  // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
 
 // Agent is one running daemon.

@@ -207,6 +207,9 @@ func (a *attempt) restorePending(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
+		err = a.agent.crashed("ordered")
+	}
+	if err == nil {
 		err = a.restoreSavepoint(ctx, o)
 	}
 	if err != nil {
@@ -217,6 +220,9 @@ func (a *attempt) restorePending(ctx context.Context) error {
 	}
 	if err := disk.OS.SyncDir(a.dir()); err != nil {
 		return fmt.Errorf("remove the order of a restore that is done: %w", err)
+	}
+	if err := a.agent.crashed("order removed"); err != nil {
+		return err
 	}
 	if o.Claim {
 		a.tell("remove the claimed savepoint", os.Remove(o.File))
@@ -244,6 +250,9 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	a.agent.clock.Raise(f.Head.ElapsedNs)
 	if at := pipeline.Position(f.Head.Position); at > j.Last() { // its state holds positions: what comes is to lie behind them
 		if err := j.SkipTo(ctx, at); err != nil {
+			return err
+		}
+		if err := a.agent.crashed("journal skipped"); err != nil {
 			return err
 		}
 		way.Position = at
@@ -275,6 +284,9 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 			return err
 		}
 	}
+	if err := a.agent.crashed("streams begun"); err != nil {
+		return err
+	}
 	restored, end := a.work("restoring the savepoint", "entries", f.Summary.Entries)
 	defer end()
 	m, err := savepoints.Restore(ctx, f, savepoints.Into{
@@ -286,12 +298,26 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	if err != nil {
 		return err
 	}
+	if err := a.agent.crashed("restored"); err != nil {
+		return err
+	}
 	if err := a.begin(); err != nil {
+		return err
+	}
+	if err := a.agent.crashed("begun"); err != nil {
 		return err
 	}
 	a.log.Info("savepoint restored", "file", o.File, "checkpoint", m.ID, "position", uint64(m.Position), "entries", f.Summary.Entries, "results", f.Summary.Results,
 		"generation", m.Generation, "break", way.Why)
 	return nil
+}
+
+// crashed is where tests plant a crash.
+func (a *Agent) crashed(at string) error {
+	if a.options.crash == nil {
+		return nil
+	}
+	return a.options.crash(at)
 }
 
 // wayOf tells what the plan takes over of a savepoint, and where the pipeline goes on from it.
@@ -305,7 +331,7 @@ func (a *attempt) wayOf(f *savepoint.File, o api.RestoreOptions) (*savepoints.Ve
 		return nil, savepoints.Way{}, err
 	}
 	j, ends := a.agent.journal, a.outbox.Ends()
-	if a.fresh(&f.Head, o) {
+	if a.fresh(&f.Head, o) && !a.agent.options.leftCounts {
 		ends, stood = nil, true // what is there is of an earlier try
 	}
 	way, err := savepoints.Decide(&f.Head, &savepoints.Ground{
