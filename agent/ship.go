@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/central"
 )
 
@@ -23,6 +24,7 @@ type shipping struct {
 	reader pipeline.BlockReader
 	begun  pipeline.Position // where the chain begins
 	next   pipeline.Position // that is read next
+	told   uplink.Told
 
 	mu   sync.Mutex // guards what is below
 	asOf time.Time  // all that was durable then is shipped; zero: not known
@@ -78,17 +80,25 @@ func (s *shipping) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			s.agent.log.Warn("central store: records wait to be shipped", "error", err)
 			wait, retry = max(retry, s.every), min(2*retry, shipRetryMax)
 		default:
 			wait, retry = s.every, shipRetry
 		}
-		s.mu.Lock()
-		if s.err = ""; err != nil {
-			s.err = err.Error()
-		}
-		s.mu.Unlock()
+		s.tell(err)
 	}
+}
+
+// tell keeps how the last round went for the status, and logs each kind of failure once until one ends well.
+func (s *shipping) tell(err error) {
+	text := ""
+	if err == nil {
+		s.told.Forget()
+	} else if text = err.Error(); s.told.First(err) {
+		s.agent.log.Warn("central store: records wait to be shipped", "error", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = text
 }
 
 // round ships what is durable now.
@@ -159,9 +169,7 @@ func (s *shipping) ship(ctx context.Context, durable pipeline.Position) error {
 			}
 			return fmt.Errorf("read the journal at %d: %w", s.next, err)
 		}
-		for i := range b.Entries {
-			size += len(b.Entries[i].Topic) + len(b.Entries[i].Payload)
-		}
+		size += central.ShippedBytes(b)
 		blocks, s.next = append(blocks, b), b.Last+1
 	}
 	if err := s.shipper.Pack(blocks); err != nil {

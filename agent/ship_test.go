@@ -3,8 +3,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,11 +31,12 @@ func (b *bench) shippedTo(position uint64) {
 	})
 }
 
-// lostDevice is a device that is gone for good: its state in the store has records 1 to 55, what it shipped goes to 95, and what it has delivered to 120; or to 55, when its upstream was away.
-func lostDevice(t *testing.T, away bool) *bench {
+// lostDevice is a device that is gone for good: its state in the store has records 1 to 55, what it shipped goes to 95, and what it has delivered to 120; or to 55, when its upstream was away. more is of
+// the section central.
+func lostDevice(t *testing.T, away bool, more string) *bench {
 	old := newBench(t, pipelineNamed("p", "log"))
 	off := old.away()
-	old.text = "board: one\n" + old.text + "central: {url: \"file://" + old.dir + "/central\", interval: 1h, ship_journal: 1s}\n"
+	old.text = "board: one\n" + old.text + "central: {url: \"file://" + old.dir + "/central\", interval: 1h, ship_journal: 1s" + more + "}\n"
 	old.start()
 	old.put(1, 55)
 	old.await("the first rows are out", at(55))
@@ -81,24 +85,18 @@ func (b *bench) die() {
 }
 
 // replace takes the device's place, after a crash behind each step.
-func (b *bench) replace() (*bench, *TakenOver) {
+func (b *bench) replace(trusted Trusted) (*bench, *TakenOver) {
 	b.t.Helper()
 	twin := b.twin()
-	twin.text = strings.ReplaceAll(twin.text, twin.dir+"/central", b.dir+"/central")
-	cfg := twin.parse()
-	from, err := OpenLegacy(cfg, FromCentral, Trusted{Any: true})
-	if err != nil {
-		b.t.Fatal(err)
-	}
 	crash := errors.New("crash")
 	for n := 0; ; n++ {
 		steps := 0
-		told, err := Takeover(b.t.Context(), cfg, TakeoverOptions{Gateway: "test", From: from, fault: func(string) error {
+		told, err := b.takeOver(twin, trusted, func(string) error {
 			if steps++; steps > n {
 				return crash
 			}
 			return nil
-		}})
+		})
 		if err == nil {
 			if n < 7 {
 				b.t.Errorf("%d steps", n)
@@ -111,12 +109,23 @@ func (b *bench) replace() (*bench, *TakenOver) {
 	}
 }
 
+// takeOver has twin take the device's place, by what the device's store has.
+func (b *bench) takeOver(twin *bench, trusted Trusted, fault func(string) error) (*TakenOver, error) {
+	twin.text = strings.ReplaceAll(twin.text, twin.dir+"/central", b.dir+"/central")
+	cfg := twin.parse()
+	from, err := OpenLegacy(cfg, FromCentral, trusted)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return Takeover(b.t.Context(), cfg, TakeoverOptions{Gateway: "test", From: from, fault: fault})
+}
+
 // TestShippedRecordsAreReplayed: what a device has shipped behind its last upload is worked on by its replacement, as the device itself had; what it had delivered of that does not come twice; lost is
 // what came behind. A replacement that opens its streams before it has made those results sends them again.
 func TestShippedRecordsAreReplayed(t *testing.T) {
 	for _, unheld := range []bool{false, true} {
-		old := lostDevice(t, false)
-		twin, told := old.replace()
+		old := lostDevice(t, false, "")
+		twin, told := old.replace(Trusted{Any: true})
 		p := told.Pipelines[0]
 		if p.State < 55 || p.State >= 95 || p.Loss.Position < 95 || p.Loss.After != p.Loss.Position || p.Loss.Position >= 120 {
 			t.Fatalf("%+v, %+v", p, p.Loss)
@@ -166,7 +175,7 @@ func TestShippedRecordsAreReplayed(t *testing.T) {
 
 // TestShippedRecordsThatWereNotDelivered: the replacement delivers what the device before had shipped and could not send; windows that close within them lack nothing.
 func TestShippedRecordsThatWereNotDelivered(t *testing.T) {
-	twin, told := lostDevice(t, true).replace()
+	twin, told := lostDevice(t, true, "").replace(Trusted{Any: true})
 	last := told.Pipelines[0].Loss.After
 	twin.wantWhole("before the first start") // the journal begins with the shipped records
 	twin.start()
@@ -196,6 +205,25 @@ func TestShippedRecordsThatWereNotDelivered(t *testing.T) {
 		if seen[at] != 1 {
 			t.Errorf("window %d came %d times", at, seen[at])
 		}
+	}
+}
+
+// TestFailuresOfShippingAreToldOnce: a store that is away for a day is one line in the log for each kind of failure, and is told anew when it was there meanwhile.
+func TestFailuresOfShippingAreToldOnce(t *testing.T) {
+	var log bytes.Buffer
+	s := &shipping{agent: &Agent{log: slog.New(slog.NewTextHandler(&log, nil))}}
+	for i := range 100 {
+		s.tell(fmt.Errorf("ship records %d to %d: refused", i, i+9))
+		s.tell(fmt.Errorf("ship records %d to %d: deadline exceeded", i, i+9))
+	}
+	if n := strings.Count(log.String(), "\n"); n != 2 || s.err != "ship records 99 to 108: deadline exceeded" {
+		t.Errorf("%d lines, the status says %q", n, s.err)
+	}
+	s.tell(nil)
+	s.tell(errors.New("ship records 1 to 2: refused"))
+	s.tell(nil)
+	if n := strings.Count(log.String(), "\n"); n != 3 || s.err != "" {
+		t.Errorf("%d lines, the status says %q", n, s.err)
 	}
 }
 

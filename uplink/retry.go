@@ -7,8 +7,24 @@ import (
 	"time"
 )
 
-// toldMax bounds how many kinds of failure are logged before something goes through again.
+// Told keeps which kinds of failures were logged since something went through. The zero value: none. One goroutine uses it.
+type Told struct{ kinds []string }
+
+// toldMax bounds how many of them are logged.
 const toldMax = 8
+
+// First tells whether a failure is the first one of its kind, and is to be logged.
+func (t *Told) First(err error) bool {
+	kind := withoutNumbers(err.Error())
+	if len(t.kinds) >= toldMax || slices.Contains(t.kinds, kind) {
+		return false
+	}
+	t.kinds = append(t.kinds, kind)
+	return true
+}
+
+// Forget is called when something went through.
+func (t *Told) Forget() { t.kinds = t.kinds[:0] }
 
 // withoutNumbers makes errors alike that differ in ports, counts and times: each kind of failure is told once.
 func withoutNumbers(text string) string {
@@ -25,10 +41,9 @@ func (s *Sender) backOff(ctx context.Context, err error) error { return s.backOf
 func (s *Sender) backOffAtLeast(ctx context.Context, err error, least time.Duration) error {
 	s.metrics.fail(err)
 	if s.retries == 0 {
-		s.told = s.told[:0]
+		s.told.Forget()
 	}
-	if shape := withoutNumbers(err.Error()); len(s.told) < toldMax && !slices.Contains(s.told, shape) {
-		s.told = append(s.told, shape)
+	if s.told.First(err) {
 		s.log.Warn("upstream cannot be reached or refuses, trying on", "error", err)
 	}
 	n := s.retries

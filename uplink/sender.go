@@ -77,7 +77,7 @@ type Sender struct {
 	record  int  // largest payload
 	retries int  // failures in a row, over batches and Opens
 	pace    pace
-	told    []string // kinds of failures that were logged since something went through
+	told    Told
 	log     *slog.Logger
 	metrics Metrics
 	patient bool // planted fault: what is not confirmed is asked for without end

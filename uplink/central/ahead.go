@@ -89,7 +89,7 @@ func bytesMaxOf(k Kind) int64 {
 	case KindObject:
 		return objectBytesMax
 	case KindRecords:
-		return objectBytesMax + recordsHeadMax
+		return recordsBytesMax + recordsHeadMax + 1<<20 // incompressible, and encrypted
 	case KindIndex:
 		return indexBytesMax
 	case KindManifest:

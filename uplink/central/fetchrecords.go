@@ -3,7 +3,6 @@ package central
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -69,16 +68,6 @@ func (f *Fetcher) Records(ctx context.Context, journal string, above uint64) (*R
 		r.PassedOver = append(r.PassedOver, fmt.Sprintf("shipped records up to %d: %v", n.Last, err))
 	}
 	return r, nil
-}
-
-// judged tells that an error is of what is in the store, not of the way there.
-func judged(err error) bool {
-	for _, e := range []error{bucket.ErrNotFound, ErrDamaged, ErrSignature, ErrForeign, ErrVersion, ErrBroken} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 type walk struct {

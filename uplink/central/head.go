@@ -22,6 +22,8 @@ const headVersion = 1
 const (
 	// serialMax is above any number of uploads: what is above it was not written by a device, and counting on from it could overflow.
 	serialMax = 1 << 62
+	// positionMax is the same for records of a journal, which goes on behind what a replacement has taken.
+	positionMax = 1 << 62
 	// serialJump is how far another writer of this incarnation can have gone on.
 	serialJump = 1 << 32
 	// majorMax is the same for incarnations: a gateway has one major per board that it had.

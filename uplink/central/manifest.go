@@ -144,7 +144,7 @@ func signed(c *Codec, b []byte, trust Trust, plant *planted) (*Manifest, ed25519
 	if !plant.unsigned && !(known && ed25519.Verify(key, append([]byte(manifestContext), packed...), signature)) {
 		return nil, key, fmt.Errorf("%w: key %x", ErrSignature, key)
 	}
-	body, err := c.unpack(packed, manifestMax)
+	body, err := unpack(c.dec, packed, manifestMax)
 	if err != nil {
 		return nil, key, err
 	}
@@ -201,5 +201,6 @@ type planted struct {
 	fenceless   bool // the claim is not asked
 	holes       bool // shipped records with a hole are taken
 	keepNone    bool // collection deletes shipped records that a retained upload needs
+	ownAlone    bool // collection deletes those that an upload of a pipeline needs that left the config
 	trusting    bool // a chain that was confirmed is not looked for, though the store has forgotten its head
 }

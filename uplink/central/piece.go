@@ -29,6 +29,8 @@ type Unseal func(stored []byte) ([]byte, error)
 type Codec struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
+	// records unpacks what is shipped, of which a piece may be larger.
+	records *zstd.Decoder
 }
 
 // NewCodec makes one. Its memory is that of a few pieces.
@@ -37,15 +39,17 @@ func NewCodec() (*Codec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make zstd encoder: %w", err)
 	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(pieceBytesMax), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return nil, fmt.Errorf("make zstd decoder: %w", err)
+	c := &Codec{enc: enc}
+	for limit, dec := range map[uint64]**zstd.Decoder{pieceBytesMax: &c.dec, recordsBytesMax: &c.records} {
+		if *dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(limit), zstd.WithDecoderLowmem(true)); err != nil {
+			return nil, fmt.Errorf("make zstd decoder: %w", err)
+		}
 	}
-	return &Codec{enc, dec}, nil
+	return c, nil
 }
 
 // unpack decompresses at most limit bytes.
-func (c *Codec) unpack(b []byte, limit int) ([]byte, error) {
+func unpack(dec *zstd.Decoder, b []byte, limit int) ([]byte, error) {
 	var h zstd.Header
 	if err := h.Decode(b); err != nil {
 		return nil, fmt.Errorf("%w: zstd: %w", ErrDamaged, err)
@@ -53,7 +57,7 @@ func (c *Codec) unpack(b []byte, limit int) ([]byte, error) {
 	if h.HasFCS && h.FrameContentSize > uint64(limit) {
 		return nil, fmt.Errorf("%w: %d bytes unpacked", ErrDamaged, h.FrameContentSize)
 	}
-	plain, err := c.dec.DecodeAll(b, nil)
+	plain, err := dec.DecodeAll(b, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: zstd: %w", ErrDamaged, err)
 	}
@@ -105,7 +109,7 @@ func (c *Codec) open(b []byte, ref Ref, unseal Unseal) ([]byte, error) {
 			return nil, fmt.Errorf("%w: %w", ErrEncrypted, err)
 		}
 	}
-	plain, err := c.unpack(payload, pieceBytesMax)
+	plain, err := unpack(c.dec, payload, pieceBytesMax)
 	if err == nil && uint64(len(plain)) != ref.Size {
 		err = fmt.Errorf("%w: %d bytes unpacked, want %d", ErrDamaged, len(plain), ref.Size)
 	}

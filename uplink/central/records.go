@@ -18,6 +18,8 @@ const (
 	// recordsHeader is magic, version, flags, key and signature; behind them are upload, length of the head, head and payload.
 	recordsHeader  = 4 + 1 + 1 + ed25519.PublicKeySize + ed25519.SignatureSize
 	recordsHeadMax = 64 << 10
+	// recordsBytesMax bounds what is unpacked: the longest record that a journal takes (64 MiB, store/log), and a piece that was not closed yet before it.
+	recordsBytesMax = 64<<20 + 1<<20
 )
 
 // recordsHead says which records a piece of a journal has, and which piece is before it.
@@ -70,6 +72,29 @@ func runOf(b *pipeline.Block) stretch {
 	return r
 }
 
+// ShippedBytes is about what a block takes in a piece, unpacked: the names and numbers of records without a payload count too.
+func ShippedBytes(b *pipeline.Block) int {
+	n := 32
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		n += 16 + len(e.Session) + len(e.Source) + len(e.Topic) + len(e.Payload)
+	}
+	return n
+}
+
+// check refuses what no journal has: it would be written into one that cannot be read then.
+func (r *stretch) check() error {
+	for i := range r.Entries {
+		switch e := &r.Entries[i]; {
+		case pipeline.EntryKind(e.Kind) > pipeline.EntryAnchor:
+			return fmt.Errorf("%w: record %d of kind %d", ErrVersion, r.First+uint64(i), e.Kind)
+		case pipeline.EntryKind(e.Kind) < pipeline.EntryMessage || e.QoS > 2:
+			return fmt.Errorf("%w: record %d of kind %d, quality of service %d", ErrDamaged, r.First+uint64(i), e.Kind, e.QoS)
+		}
+	}
+	return nil
+}
+
 // block is the inverse of runOf; positions that were left out have no entry.
 func (r *stretch) block() *pipeline.Block {
 	b := &pipeline.Block{First: pipeline.Position(r.First), Last: pipeline.Position(r.Last)}
@@ -91,6 +116,9 @@ func (c *Codec) packRecords(h recordsHead, u Upload, runs []stretch, key ed25519
 	if err != nil {
 		return nil, SHA{}, fmt.Errorf("encode records: %w", err)
 	}
+	if len(plain) > recordsBytesMax {
+		return nil, SHA{}, fmt.Errorf("%w: records %d to %d have %d bytes, at most %d can be read again", ErrDamaged, h.First, h.Last, len(plain), recordsBytesMax)
+	}
 	flags, payload := byte(0), c.enc.EncodeAll(plain, nil)
 	if seal != nil {
 		if payload, err = seal(payload); err != nil {
@@ -104,12 +132,17 @@ func (c *Codec) packRecords(h recordsHead, u Upload, runs []stretch, key ed25519
 		return nil, SHA{}, fmt.Errorf("encode head of records: %w", err)
 	}
 	body := append(binary.LittleEndian.AppendUint32(bytes.Clone(u[:]), uint32(len(head))), head...)
-	body = append(body, payload...)
+	b, sha := signedRecords(key, flags, append(body, payload...))
+	return b, sha, nil
+}
+
+// signedRecords makes the object of what its signature is over.
+func signedRecords(key ed25519.PrivateKey, flags byte, body []byte) ([]byte, SHA) {
 	b := append([]byte(recordsMagic), recordsVersion, flags)
 	b = append(b, key.Public().(ed25519.PublicKey)...)
 	b = append(b, ed25519.Sign(key, recordsSigned(flags, body))...)
 	b = append(b, body...)
-	return b, sha256.Sum256(b), nil
+	return b, sha256.Sum256(b)
 }
 
 func recordsSigned(flags byte, body []byte) []byte {
@@ -145,7 +178,7 @@ func (c *Codec) openRecords(b []byte, sha SHA, trust Trust) (*openedRecords, err
 	if n > recordsHeadMax || uint64(n) > uint64(len(body)) || decoding.Unmarshal(body[:n], &o.recordsHead) != nil {
 		return nil, fmt.Errorf("%w: head of records", ErrDamaged)
 	}
-	if o.First == 0 || o.First > o.Last || len(o.Before) != 0 && len(o.Before) != len(SHA{}) {
+	if o.First == 0 || o.First > o.Last || o.Last > positionMax || len(o.Before) != 0 && len(o.Before) != len(SHA{}) {
 		return nil, fmt.Errorf("%w: head of records %d to %d", ErrDamaged, o.First, o.Last)
 	}
 	if o.flags&^flagAge != 0 {
@@ -172,7 +205,7 @@ func (c *Codec) runs(o *openedRecords, unseal Unseal) (all []stretch, err error)
 			return nil, fmt.Errorf("%w: %w", ErrEncrypted, err)
 		}
 	}
-	plain, err := c.unpack(payload, pieceBytesMax)
+	plain, err := unpack(c.records, payload, recordsBytesMax)
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +215,11 @@ func (c *Codec) runs(o *openedRecords, unseal Unseal) (all []stretch, err error)
 	next := o.First
 	for i := range all {
 		r := &all[i]
-		if r.First != next || r.Last < r.First || len(r.Entries) > 0 && uint64(len(r.Entries)) != r.Last-r.First+1 {
+		if r.First != next || r.Last < r.First || r.Last > o.Last || len(r.Entries) > 0 && uint64(len(r.Entries)) != r.Last-r.First+1 {
 			return nil, fmt.Errorf("%w: records %d to %d, at %d", ErrDamaged, o.First, o.Last, next)
+		}
+		if err := r.check(); err != nil {
+			return nil, err
 		}
 		next = r.Last + 1
 	}

@@ -32,7 +32,7 @@ func (u *Uploader) Shipper(journal string, major, minor uint32) *Shipper {
 	return &Shipper{u: u, journal: journal, major: major, minor: minor}
 }
 
-// ShipBytes is where a piece is closed.
+// ShipBytes is where a piece is closed, by what ShippedBytes says of its blocks.
 const ShipBytes = pieceBytes
 
 // Begin leaves the chain: the next piece begins another one.
@@ -99,7 +99,7 @@ func (s *Shipper) Send(ctx context.Context) error {
 	if err := s.u.within(ctx, len(s.packed), func(ctx context.Context) error { return s.u.config.Bucket.Put(ctx, name, s.packed) }); err != nil {
 		return fmt.Errorf("ship records %d to %d: %w", s.head.First, s.head.Last, err)
 	}
-	b, err := s.u.get(ctx, KindRecords, name)
+	b, err := s.u.get(ctx, KindRecords, name, len(s.packed))
 	if err == nil {
 		err = check(b, s.sha)
 	}

@@ -228,4 +228,69 @@ func TestShippedRecordsAreCollected(t *testing.T) {
 	}
 }
 
+// TestRecordsOfAPipelineThatLeftStay: its uploads stay in the store as long as nobody lets them go, and so do the records behind them; then they go, too.
+func TestRecordsOfAPipelineThatLeftStay(t *testing.T) {
+	for _, plant := range []planted{{}, {ownAlone: true}} {
+		w := newWorld(t, 1)
+		if err := w.story(1); err != nil { // at 100, and then it leaves
+			t.Fatal(err)
+		}
+		shipping(t, w, 101, 129)
+		other := newWorld(t, 2)
+		other.bucket, other.plant, other.pipeID = w.bucket, plant, UUID{9}
+		other.start()
+		for range 8 { // up to 800
+			if err := other.story(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := replayed(w, 100, planted{}); err != nil || (r.Last == 130) == plant.ownAlone {
+			t.Errorf("%+v: %+v, %v", plant, r, err)
+		}
+		if err := Remove(t.Context(), w.bucket, testGateway, testID); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.story(1); err != nil {
+			t.Fatal(err)
+		}
+		if names := w.bucket.Names(w.up.names.AllRecords("j")); len(names) > 0 {
+			t.Errorf("%+v: left are %v", plant, names)
+		}
+	}
+}
+
+// TestRecordsThatNoUploadIsOfAreCollected: not while they are young, nor at first sight: a journal's first pieces may be there before a head is seen.
+func TestRecordsThatNoUploadIsOfAreCollected(t *testing.T) {
+	w := newWorld(t, 1)
+	if err := w.story(1); err != nil {
+		t.Fatal(err)
+	}
+	s := w.up.Shipper("lost", 1, 0)
+	if err := errors.Join(s.Pack([]*pipeline.Block{testBlock(1, 3)}), s.Send(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	left := func() int {
+		w.checkpoint(5)
+		if _, err := w.cut(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.drive(); err != nil {
+			t.Fatal(err)
+		}
+		return len(w.bucket.Names(w.up.names.AllRecords("lost")))
+	}
+	for range 3 {
+		if left() != 1 {
+			t.Fatal("they are collected while they are young")
+		}
+	}
+	w.bucket.Advance(graceMs + 1)
+	if left() != 1 {
+		t.Fatal("they are collected at first sight")
+	}
+	if left() != 0 {
+		t.Error("they stay for ever")
+	}
+}
+
 func shaOf(b []byte) SHA { return sha256.Sum256(b) }

@@ -77,6 +77,7 @@ type world struct {
 	spool    *memSpool
 	up       *Uploader
 	pipe     *Pipeline
+	pipeID   UUID
 	rand     *rand.Rand
 	major    uint32
 	config   func(*Config)
@@ -97,7 +98,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
-	w := &world{t: t, bucket: &buckettest.Memory{}, spool: newSpool(), rand: rand.New(rand.NewPCG(seed, 1)), major: 1, plan: []byte("plan 1"), keys: 200, value: 20,
+	w := &world{t: t, bucket: &buckettest.Memory{}, spool: newSpool(), pipeID: testID, rand: rand.New(rand.NewPCG(seed, 1)), major: 1, plan: []byte("plan 1"), keys: 200, value: 20,
 		state: map[string]string{}, dirty: map[uint64]map[string]bool{}, states: map[uint64]map[string]string{}, seqs: map[uint64]uint64{}}
 	w.start()
 	return w
@@ -118,7 +119,7 @@ func (w *world) start() {
 	}
 	up.plant = w.plant
 	w.up = up
-	if w.pipe, err = up.Add(testID, "p", w.spool); err != nil && !errors.Is(err, errDied) {
+	if w.pipe, err = up.Add(w.pipeID, "p", w.spool); err != nil && !errors.Is(err, errDied) {
 		w.t.Fatal(err)
 	}
 }
