@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
+	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
 )
 
@@ -31,7 +33,7 @@ func (a *attempt) inherit(generation uint64, sinks []savepoint.Sink, replay uint
 
 // saveInheritance is durable on return.
 func (a *attempt) saveInheritance(i *inheritance) error {
-	if err := writeSmall(filepath.Join(a.dir(), inheritedFile), i); err != nil {
+	if err := record.Write(disk.OS, filepath.Join(a.dir(), inheritedFile), i); err != nil {
 		return fmt.Errorf("note what the new generation inherits: %w", err)
 	}
 	return nil
@@ -49,7 +51,7 @@ func (a *attempt) inherited(uid string) (o outbox.Inherited) {
 
 // inheritance reads it; the zero value: there is none.
 func (a *attempt) inheritance() (i inheritance, err error) {
-	_, err = readSmall(a.agent.fs, filepath.Join(a.dir(), inheritedFile), &i)
+	_, err = record.Read(a.agent.fs, filepath.Join(a.dir(), inheritedFile), smallOf(inheritedFile), &i)
 	return i, err
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/snapshot/savepoint"
+	"github.com/weirstream/weir/store/disk"
 )
 
 // lastRunFile in a pipeline's directory says which plan ran last, and whether it stopped with a savepoint. Checkpoints and outbox cannot tell: results that
@@ -21,7 +23,7 @@ type lastRun struct {
 
 // readLastRun gives the zero value when nothing is known.
 func (a *attempt) readLastRun() (r lastRun, err error) {
-	if _, err := readSmall(a.agent.fs, filepath.Join(a.dir(), lastRunFile), &r); err != nil {
+	if _, err := record.Read(a.agent.fs, filepath.Join(a.dir(), lastRunFile), smallOf(lastRunFile), &r); err != nil {
 		return lastRun{}, fmt.Errorf("read which plan ran last: %w", err)
 	}
 	return r, nil
@@ -38,7 +40,7 @@ func (a *attempt) noteRun(stopped uint64) error {
 }
 
 func writeLastRun(dir string, now lastRun) error {
-	if err := writeSmall(filepath.Join(dir, lastRunFile), now); err != nil {
+	if err := record.Write(disk.OS, filepath.Join(dir, lastRunFile), now); err != nil {
 		return fmt.Errorf("note which plan runs: %w", err)
 	}
 	return nil

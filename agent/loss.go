@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/snapshot/savepoint"
+	"github.com/weirstream/weir/store/disk"
 )
 
 // lossFile in a pipeline's directory says which stretch of event time has lost records with the device before this one. It is durable before the pipeline first starts and is never changed: results of
@@ -82,7 +84,7 @@ func latenessOf(p *config.Pipeline) (ms int64) {
 }
 
 func (l *Loss) save(dir string) error {
-	if err := writeSmall(filepath.Join(dir, lossFile), l); err != nil {
+	if err := record.Write(disk.OS, filepath.Join(dir, lossFile), l); err != nil {
 		return fmt.Errorf("note what is lost: %w", err)
 	}
 	return nil
@@ -92,7 +94,7 @@ func (l *Loss) save(dir string) error {
 func (a *attempt) readLoss() (*exec.Loss, error) {
 	name := filepath.Join(a.dir(), lossFile)
 	var l Loss
-	there, err := readSmall(a.agent.fs, name, &l)
+	there, err := record.Read(a.agent.fs, name, smallOf(name), &l)
 	if !there {
 		return nil, nil
 	}

@@ -86,7 +86,7 @@ func TestWhatANewerBuildWroteIsLeftAlone(t *testing.T) {
 			}
 		}, "(format 2, this build reads up to 1): ", true},
 		"incarnation": {func(t *testing.T, state, _ string) {
-			if err := os.WriteFile(filepath.Join(state, "incarnation"), []byte(`{"version": 2, "major": 3}`), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(state, "incarnation"), []byte(`{"version": 2, "major": "three"}`), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, "(format 2, this build reads up to 1): incarnation", true},

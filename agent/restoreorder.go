@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -158,7 +159,7 @@ func (a *Agent) cancelRestore(ctx context.Context, s *supervisor, id snapshot.UU
 func writeRestore(dir string, o api.RestoreOptions) error {
 	err := disk.OS.MkdirAll(dir)
 	if err == nil {
-		err = writeSmall(filepath.Join(dir, restoreFile), o)
+		err = record.Write(disk.OS, filepath.Join(dir, restoreFile), o)
 	}
 	if err != nil {
 		return fmt.Errorf("order the restore: %w", err)
@@ -168,6 +169,6 @@ func writeRestore(dir string, o api.RestoreOptions) error {
 
 // ordered reads the order in a pipeline's directory, if there is one.
 func (a *Agent) ordered(dir string) (o api.RestoreOptions, there bool, err error) {
-	there, err = readSmall(a.fs, filepath.Join(dir, restoreFile), &o)
+	there, err = record.Read(a.fs, filepath.Join(dir, restoreFile), smallOf(restoreFile), &o)
 	return o, there, err
 }

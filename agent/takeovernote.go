@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -46,7 +47,7 @@ func beginTakeover(dir, gateway string) error {
 			return fmt.Errorf("clear state_dir of what a restore that was cut short has left: %w", err)
 		}
 	}
-	if err := writeSmall(name, map[string]string{"gateway": gateway}); err != nil {
+	if err := record.Write(disk.OS, name, map[string]string{"gateway": gateway}); err != nil {
 		return fmt.Errorf("begin the restore: %w", err)
 	}
 	return nil

@@ -1,9 +1,6 @@
 package pipeline
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "fmt"
 
 // NewerError says that what lies on flash was written by a newer build: it is whole, and stays as it is. The build that wrote it reads it.
 type NewerError struct {
@@ -33,14 +30,3 @@ func NewerFlags(is error, what string, flags uint64) error {
 
 // Unwrap gives the version error of the package that reads.
 func (e *NewerError) Unwrap() error { return e.is }
-
-// NewerJSON refuses a JSON file of a newer build: one whose "format" is above reads; without one it has format 1. What is no JSON is left to whoever reads the rest.
-func NewerJSON(b []byte, what string, reads uint64) error {
-	var f struct {
-		Format uint64 `json:"format"`
-	}
-	if json.Unmarshal(b, &f) == nil && f.Format > reads {
-		return Newer(nil, what, f.Format, reads)
-	}
-	return nil
-}

@@ -13,7 +13,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -141,10 +141,7 @@ func (s Store) read(name string, into any) error {
 	if string(rest) != hex.EncodeToString(sum[:])+"\n" {
 		return fmt.Errorf("%s: %w", path, ErrDamaged)
 	}
-	if err := pipeline.NewerJSON(text, path, format); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, into); err != nil {
+	if err := record.Decode(text, record.Form{What: path, Reads: format}, into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
