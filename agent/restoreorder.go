@@ -91,6 +91,14 @@ func (s *supervisor) started(ctx context.Context) error {
 
 // OrderRestore does that for an agent that does not run: its next start restores.
 func OrderRestore(stateDir, pipeline string, o api.RestoreOptions) error {
+	return atRest(stateDir, pipeline, func(dir string) error { return writeRestore(dir, o) })
+}
+
+// CancelRestore takes an order back that was not carried out, of an agent that does not run. It is durable on return.
+func CancelRestore(stateDir, pipeline string) error { return atRest(stateDir, pipeline, cancelRestore) }
+
+// atRest does something in the directory of a pipeline whose agent does not run.
+func atRest(stateDir, pipeline string, do func(dir string) error) error {
 	lock, err := LockStateDir(stateDir)
 	if err != nil {
 		return err
@@ -104,25 +112,7 @@ func OrderRestore(stateDir, pipeline string, o api.RestoreOptions) error {
 	if err != nil {
 		return fmt.Errorf("%w: %q; the agent must have run with it once", api.ErrNotFound, pipeline)
 	}
-	return writeRestore(filepath.Join(stateDir, "pipelines", id.String()), o)
-}
-
-// CancelRestore takes an order back that was not carried out, of an agent that does not run. It is durable on return.
-func CancelRestore(stateDir, pipeline string) error {
-	lock, err := LockStateDir(stateDir)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	r, err := OpenRegistry(disk.OS, stateDir)
-	if err != nil {
-		return err
-	}
-	id, err := parseUUID(r.Pipelines[pipeline])
-	if err != nil {
-		return fmt.Errorf("%w: %q", api.ErrNotFound, pipeline)
-	}
-	return cancelRestore(filepath.Join(stateDir, "pipelines", id.String()))
+	return do(filepath.Join(stateDir, "pipelines", id.String()))
 }
 
 func cancelRestore(dir string) error {
