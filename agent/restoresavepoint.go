@@ -85,22 +85,9 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	if err != nil {
 		return err
 	}
-	j := a.agent.journal
-	a.agent.clock.Raise(f.Head.ElapsedNs)
-	if at := pipeline.Position(f.Head.Position); at > j.Last() { // its state holds positions: what comes is to lie behind them
-		if err := j.SkipTo(ctx, at); err != nil {
-			return err
-		}
-		if err := a.agent.crashed("journal skipped"); err != nil {
-			return err
-		}
-		way.Position = at
+	if err := a.standBehind(ctx, &f.Head, &way); err != nil {
+		return err
 	}
-	j.Retain(a.id.String(), way.Position)
-	if first := j.First(); way.Position+1 < first {
-		return fmt.Errorf("the journal let records %d to %d go meanwhile", way.Position+1, first-1)
-	}
-	way.Position = min(way.Position+pipeline.Position(plantedLate()), max(way.Position, j.Last()))
 	inc, stamp := a.agent.incarnation(), a.agent.clock.Stamp()
 	uids := []string{}
 	for _, s := range a.graph.Sinks {
@@ -109,19 +96,8 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	if plantedMeekness(a.agent.identity) {
 		way.Generation, way.Restarted = f.Head.Generation, false
 	}
-	switch {
-	case a.fresh(&f.Head, o):
-		if err := a.beginStreams(ctx, &f.Head); err != nil {
-			return err
-		}
-	case way.Restarted:
-		replay := uint64(0)
-		if verdict.Same && way.Position == pipeline.Position(f.Head.Position) { // the results are those that the device before made
-			replay = o.Replay
-		}
-		if err := a.inherit(f.Head.Generation, f.Head.Sinks, replay); err != nil {
-			return err
-		}
+	if err := a.goOnStreams(ctx, f, o, way, verdict.Same); err != nil {
+		return err
 	}
 	if err := a.agent.crashed("streams begun"); err != nil {
 		return err
@@ -148,6 +124,42 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	}
 	a.log.Info("savepoint restored", "file", o.File, "checkpoint", m.ID, "position", uint64(m.Position), "entries", f.Summary.Entries, "results", f.Summary.Results,
 		"generation", m.Generation, "break", way.Why)
+	return nil
+}
+
+// standBehind has the clock and the journal go on behind what the savepoint's state holds, and the journal keep what the pipeline reads from then on.
+func (a *attempt) standBehind(ctx context.Context, h *savepoint.Head, way *savepoints.Way) error {
+	j := a.agent.journal
+	a.agent.clock.Raise(h.ElapsedNs)
+	if at := pipeline.Position(h.Position); at > j.Last() { // its state holds positions: what comes is to lie behind them
+		if err := j.SkipTo(ctx, at); err != nil {
+			return err
+		}
+		if err := a.agent.crashed("journal skipped"); err != nil {
+			return err
+		}
+		way.Position = at
+	}
+	j.Retain(a.id.String(), way.Position)
+	if first := j.First(); way.Position+1 < first {
+		return fmt.Errorf("the journal let records %d to %d go meanwhile", way.Position+1, first-1)
+	}
+	way.Position = min(way.Position+pipeline.Position(plantedLate()), max(way.Position, j.Last()))
+	return nil
+}
+
+// goOnStreams has upstream know how the streams of a new generation go on from those of the savepoint. same: the plan is the one that made it.
+func (a *attempt) goOnStreams(ctx context.Context, f *savepoint.File, o api.RestoreOptions, way savepoints.Way, same bool) error {
+	switch {
+	case a.fresh(&f.Head, o):
+		return a.beginStreams(ctx, &f.Head)
+	case way.Restarted:
+		replay := uint64(0)
+		if same && way.Position == pipeline.Position(f.Head.Position) { // the results are those that the device before made
+			replay = o.Replay
+		}
+		return a.inherit(f.Head.Generation, f.Head.Sinks, replay)
+	}
 	return nil
 }
 
