@@ -50,7 +50,7 @@ func replayed(w *world, above uint64, plant planted) (*Replay, error) {
 		return r, err
 	}
 	next := above + 1
-	err = r.Each(nil, func(b *pipeline.Block, stamp pipeline.Stamp) error {
+	err = r.Each(w.t.Context(), nil, func(b *pipeline.Block, stamp pipeline.Stamp) error {
 		for _, e := range b.Entries {
 			if uint64(e.Pos) <= above {
 				continue
@@ -94,7 +94,7 @@ func TestShippedRecordsAreWhatTheyWere(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	text := ""
-	if err := r.Each(nil, func(b *pipeline.Block, _ pipeline.Stamp) error {
+	if err := r.Each(t.Context(), nil, func(b *pipeline.Block, _ pipeline.Stamp) error {
 		text += fmt.Sprintf("%d-%d:%d ", b.First, b.Last, len(b.Entries))
 		return nil
 	}); err != nil || text != "5-6:2 7-16:0 17-17:1 " {
