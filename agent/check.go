@@ -2,18 +2,16 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/journal"
 )
 
 // CheckReport is what fsck found, and with repair what it did.
@@ -55,8 +53,7 @@ func Check(ctx context.Context, cfg *config.Config, repair bool) (*CheckReport, 
 func check(ctx context.Context, cfg *config.Config, repair bool, fsys disk.FS) (*CheckReport, error) {
 	r := &CheckReport{Lines: []string{}, Damage: []string{}}
 	c := &checker{cfg: cfg, report: r, repair: repair, fs: fsys}
-	c.behind = takenOverBehind(cfg.StateDir.Value)
-	o := Options{Logger: slog.New(&damageLog{report: r, behind: c.behind}), fs: fsys}
+	o := Options{Logger: slog.New(&damageLog{report: r}), fs: fsys}
 	if !repair {
 		over := disk.NewOverlay(fsys)
 		defer over.Close()
@@ -91,19 +88,6 @@ type checker struct {
 	repair bool
 	fs     disk.FS // an overlay unless repair
 	agent  *Agent
-	behind uint64 // positions up to it were another device's (Takeover); 0: none
-}
-
-// takenOverBehind is the highest position of what this device has taken over: its journal never had records up to it.
-func takenOverBehind(stateDir string) (high uint64) {
-	names, _ := filepath.Glob(filepath.Join(stateDir, "pipelines", "*", lossFile)) // the pattern is good
-	for _, name := range names {
-		var l Loss
-		if b, err := os.ReadFile(name); err == nil && json.Unmarshal(b, &l) == nil {
-			high = max(high, l.Position)
-		}
-	}
-	return high
 }
 
 func (c *checker) whole(ctx context.Context) error {
@@ -122,7 +106,7 @@ func (c *checker) journal(ctx context.Context) error {
 	r, j, records := c.report, c.agent.journal, 0
 	err := j.Scan(j.First(), func(e *pipeline.Entry) error {
 		records++
-		if e.Kind == pipeline.EntryGap && !(e.Pos == 1 && strings.HasPrefix(string(e.Payload), fmt.Sprintf("journal records 1 to %d are lost", c.behind))) {
+		if e.Kind == pipeline.EntryGap && !journal.LeftOut(e) {
 			r.damage("journal, position %d: %s", e.Pos, e.Payload)
 		}
 		return ctx.Err()

@@ -9,7 +9,6 @@ import (
 
 // damageLog takes what recoveries tell as errors into a report: records lost, segments and files set aside. What they only warn of is no damage.
 type damageLog struct {
-	behind uint64 // that records 1 to it are not there is as it should be; 0: nothing is
 	report *CheckReport
 	with   string
 }
@@ -18,18 +17,6 @@ func (*damageLog) Enabled(_ context.Context, l slog.Level) bool { return l >= sl
 
 // Handle implements slog.Handler.
 func (d *damageLog) Handle(_ context.Context, rec slog.Record) error {
-	if d.behind > 0 && rec.Message == "log records lost" {
-		is := map[string]uint64{}
-		rec.Attrs(func(a slog.Attr) bool {
-			if a.Value.Kind() == slog.KindUint64 {
-				is[a.Key] = a.Value.Uint64()
-			}
-			return true
-		})
-		if is["first"] == 1 && is["last"] == d.behind {
-			return nil
-		}
-	}
 	var b strings.Builder
 	b.WriteString(rec.Message + d.with)
 	rec.Attrs(func(a slog.Attr) bool {

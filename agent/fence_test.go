@@ -93,9 +93,9 @@ func TestRule29_FencedDeviceStopsKeepsAndHandsOver(t *testing.T) {
 
 	b.start()
 	s = b.await("it starts fenced", func(s *api.Status) bool {
-		return s.Identity.Fenced != "" && s.Pipelines[0].State == string(PipelineStopped)
+		return fenced(s) && s.Pipelines[0].State == string(PipelineStopped)
 	})
-	if s.Identity.Stranded == nil || *s.Identity.Stranded != *left {
+	if *s.Identity.Stranded != *left {
 		t.Errorf("left %+v, before %+v", s.Identity.Stranded, left)
 	}
 	b.end()
@@ -177,13 +177,7 @@ func TestRule29_AnUpgradeOfAStreamFencesNoDevice(t *testing.T) {
 
 // TestRule28_StateOfAnotherBoard: a state directory that was moved is refused, until the operator or the central store gives it a new major.
 func TestRule28_StateOfAnotherBoard(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	plain := b.text
-	b.text = "board: one\n" + plain
-	b.start()
-	b.put(1, 20)
-	b.await("the first rows are out", at(20))
-	b.halt()
+	b, plain := onBoardOne(t)
 	b.text = "board: two\n" + plain
 	if _, err := New(b.parse(), b.options); !errors.Is(err, identity.ErrOtherBoard) || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("the state of another board: %v", err)
@@ -193,31 +187,17 @@ func TestRule28_StateOfAnotherBoard(t *testing.T) {
 	if got := b.agent.incarnation().String(); got != "2.0" || b.agent.board() != "set:two" {
 		t.Errorf("incarnation %s of %s", got, b.agent.board())
 	}
-	b.put(21, 40)
-	b.await("it goes on", at(40))
-	ids, generations := b.ids("p", "now")
-	want(t, "rows upstream", ids, 1, 40)
-	if generations[39] != 1 {
-		t.Errorf("the same journal goes on in generation %d", generations[39])
-	}
-	b.halt()
+	b.goesOn()
 	b.start() // the flag was left in the unit
 	if got := b.agent.incarnation().String(); got != "2.0" {
 		t.Errorf("incarnation %s", got)
 	}
 	b.halt()
-
 }
 
 // TestRule28_StateOfBeforeTheRecord: a state directory without a record was incarnation 1.0 to its upstreams; it becomes 1.1 of this board, and its streams go on.
 func TestRule28_StateOfBeforeTheRecord(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	plain := b.text
-	b.text = "board: one\n" + plain
-	b.start()
-	b.put(1, 20)
-	b.await("the first rows are out", at(20))
-	b.halt()
+	b, plain := onBoardOne(t)
 	if err := os.Remove(filepath.Join(b.dir, "state", "incarnation")); err != nil {
 		t.Fatal(err)
 	}
@@ -226,12 +206,31 @@ func TestRule28_StateOfBeforeTheRecord(t *testing.T) {
 	if got := b.agent.incarnation().String(); got != "1.1" {
 		t.Errorf("incarnation %s", got)
 	}
+	b.goesOn()
+}
+
+// onBoardOne is a gateway whose state directory is bound to board one, with 20 rows upstream; plain is its config without the board. It is stopped.
+func onBoardOne(t *testing.T) (b *bench, plain string) {
+	t.Helper()
+	b = newBench(t, pipelineNamed("p", "log"))
+	plain = b.text
+	b.text = "board: one\n" + plain
+	b.start()
+	b.put(1, 20)
+	b.await("the first rows are out", at(20))
+	b.halt()
+	return b, plain
+}
+
+// goesOn: 20 rows more, the same journal in the same generation; then the agent stops.
+func (b *bench) goesOn() {
+	b.t.Helper()
 	b.put(21, 40)
 	b.await("it goes on", at(40))
 	ids, generations := b.ids("p", "now")
-	want(t, "rows upstream", ids, 1, 40)
+	want(b.t, "rows upstream", ids, 1, 40)
 	if generations[39] != 1 {
-		t.Errorf("generation %d", generations[39])
+		b.t.Errorf("the same journal goes on in generation %d", generations[39])
 	}
 	b.halt()
 }

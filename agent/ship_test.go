@@ -177,6 +177,7 @@ func TestShippedRecordsAreReplayed(t *testing.T) {
 func TestShippedRecordsThatWereNotDelivered(t *testing.T) {
 	twin, told := lostDevice(t, true, "").replace(Trusted{Any: true})
 	last := told.Pipelines[0].Loss.After
+	twin.wantWhole("before the first start") // the journal begins with the shipped records
 	twin.start()
 	twin.put(201, 260)
 	twin.await("the replacement delivers", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= last+60 })

@@ -2,15 +2,9 @@ package mqtt
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -270,20 +264,25 @@ func TestQueueHint(t *testing.T) {
 
 func TestPasswordAndTLS(t *testing.T) {
 	dir := t.TempDir()
-	ca, pair := selfSigned(t)
-	caFile, passwordFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "password")
-	for name, b := range map[string][]byte{caFile: ca, passwordFile: []byte("secret\n")} {
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	ca, err := rig.NewAuthority(dir, "ca")
+	if err != nil {
+		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	pair, err := ca.Sign("127.0.0.1", time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	passwordFile := filepath.Join(dir, "password")
+	if err := os.WriteFile(passwordFile, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{*pair}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := newBroker(t, rig.BrokerConfig{Listener: l})
 	c := testConfig("mqtts://"+b.Addr(), 2)
-	c.CAFile, c.Username, c.PasswordFile = caFile, "gw", passwordFile
+	c.CAFile, c.Username, c.PasswordFile = ca.File, "gw", passwordFile
 	if p, err := Password(&c); p != "secret" || err != nil {
 		t.Errorf("password %q, %v", p, err)
 	}
@@ -297,24 +296,6 @@ func TestPasswordAndTLS(t *testing.T) {
 	c.ClientID = "gw-2"
 	stranger := startAgent(t, newMemJournal(), c, faults{})
 	eventually(t, "refusal of the certificate", func() bool { return strings.Contains(stranger.session.Stats().Err, "certificate") })
-}
-
-func selfSigned(t *testing.T) (ca []byte, pair tls.Certificate) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // TestWebsocket puts a bridge from websocket frames to TCP before the broker.

@@ -163,7 +163,7 @@ func (j *Journal) Close() error { return failure(j.log.Close()) }
 const carryTimeout = 30 * time.Second
 
 // SkipTo leaves out positions up to one: state that comes from another journal holds positions, and what is appended here must lie behind them.
-// Durable on return; what is left out reads as a gap. A repeat is harmless.
+// Durable on return; what is left out reads as a gap entry that LeftOut knows, and no recovery calls it a loss. A repeat is harmless.
 func (j *Journal) SkipTo(ctx context.Context, upTo pipeline.Position) error {
 	return failure(j.log.SkipTo(ctx, uint64(upTo)))
 }

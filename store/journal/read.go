@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,11 @@ func (r *reader) block(b *log.Block) (*pipeline.Block, error) {
 		if b.Stamp.Elapsed > r.stamp.Elapsed {
 			r.stamp = b.Stamp
 		}
-		out.Entries = []pipeline.Entry{{
-			Pos: out.First, Stamp: r.stamp, Kind: pipeline.EntryGap,
-			Payload: fmt.Appendf(nil, "journal records %d to %d are lost: damaged on flash or left out after a loss", b.First, b.Last),
-		}}
+		text := fmt.Appendf(nil, "journal records %d to %d are lost: damaged on flash or left out after a loss", b.First, b.Last)
+		if b.LeftOut {
+			text = fmt.Appendf(nil, "%s%d to %d: they are another journal's", leftOut, b.First, b.Last)
+		}
+		out.Entries = []pipeline.Entry{{Pos: out.First, Stamp: r.stamp, Kind: pipeline.EntryGap, Payload: text}}
 		return out, nil
 	}
 	r.stamp = b.Stamp
@@ -75,6 +77,14 @@ func (r *reader) block(b *log.Block) (*pipeline.Block, error) {
 		i++
 	}
 	return out, nil
+}
+
+// leftOut begins the payload of the gap entry of positions that SkipTo left out.
+const leftOut = "left out on purpose are positions "
+
+// LeftOut tells of an entry that it stands for positions that SkipTo left out: nothing is lost there.
+func LeftOut(e *pipeline.Entry) bool {
+	return e.Kind == pipeline.EntryGap && bytes.HasPrefix(e.Payload, []byte(leftOut))
 }
 
 // Close implements pipeline.BlockReader.

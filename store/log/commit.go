@@ -22,6 +22,7 @@ type faults struct {
 	ackEarly      bool // durable is told before the sync
 	keepStale     bool // frames behind the cut are not removed
 	jumpUnwritten bool // positions that are left out are so in memory only
+	jumpAsLoss    bool // they are written as a loss is
 	frameRaw      int  // no fault: smaller frames than frameRawBytes
 }
 

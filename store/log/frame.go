@@ -24,6 +24,9 @@ const (
 	flagS2      = 1 << 5 // the body is one S2 block
 	flagsKnown  = flagZstd | flagTrusted | flagStart | flagFree | flagLost | flagS2
 
+	// whyLeftOut in a LOST frame says that nothing was lost. Builds before it take the range for a loss, and tell of it.
+	whyLeftOut = 1
+
 	// frameAlign is where frames begin; pageBytes is what page cache and flash write at once.
 	frameAlign = 8
 	pageBytes  = 4096
@@ -45,6 +48,7 @@ type header struct {
 	stamp         pipeline.Stamp
 	bodyBytes     uint32 // as stored
 	rawBytes      uint32 // uncompressed
+	leftOut       bool   // of LOST: on purpose, no record ever had these positions here
 }
 
 func (h *header) count() uint64 { return h.last + 1 - h.first }
@@ -66,6 +70,9 @@ func (h *header) seal(frame []byte) {
 	le.PutUint32(frame[56:], h.bodyBytes)
 	le.PutUint32(frame[60:], h.rawBytes)
 	le.PutUint32(frame[64:], 0)
+	if h.leftOut {
+		frame[64] = whyLeftOut
+	}
 	le.PutUint32(frame[68:], checksum(frame))
 }
 
@@ -100,7 +107,7 @@ func parse(b []byte) (h header, body []byte, err error) {
 	h = header{
 		flags: b[5], epoch: le.Uint64(b[8:]), first: le.Uint64(b[16:]), last: le.Uint64(b[24:]), syncedThrough: le.Uint64(b[32:]),
 		stamp:     pipeline.Stamp{Elapsed: int64(le.Uint64(b[40:])), Wall: int64(le.Uint64(b[48:])), Trusted: b[5]&flagTrusted != 0},
-		bodyBytes: le.Uint32(b[56:]), rawBytes: le.Uint32(b[60:]),
+		bodyBytes: le.Uint32(b[56:]), rawBytes: le.Uint32(b[60:]), leftOut: b[5]&flagLost != 0 && b[64] == whyLeftOut,
 	}
 	switch {
 	case b[4] > frameVersion:
@@ -168,10 +175,10 @@ func checkRecords(raw []byte, count uint64) error {
 type Block struct {
 	First, Last uint64
 	Stamp       pipeline.Stamp
-	// Lost tells that the positions First to Last hold no records: they were damaged, or are left out for ever.
-	Lost bool
-	raw  []byte
-	skip uint64 // records of raw below First
+	// Lost tells that the positions First to Last hold no records: they were damaged, or are left out for ever. LeftOut: on purpose (SkipTo), no record ever had them here.
+	Lost, LeftOut bool
+	raw           []byte
+	skip          uint64 // records of raw below First
 }
 
 // Count is the number of positions.

@@ -76,7 +76,13 @@ type Log struct {
 	moved     chan struct{} // closed when durable moves or the log ends
 	hook      func(before uint64) error
 	stats     Stats
-	lostAt    map[uint64]pipeline.Stamp // of the frame before a lost range, by its first position
+	lostAt    map[uint64]lostRange // by first position
+}
+
+// lostRange is what is known of positions without records.
+type lostRange struct {
+	stamp   pipeline.Stamp // of the frame before
+	leftOut bool           // on purpose
 }
 
 // watcher is one registration of OnDurable or OnFull.

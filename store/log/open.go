@@ -29,6 +29,8 @@ type Lost struct {
 	Reason      string
 	// Aside is the file that keeps the damaged bytes; "" when there are none.
 	Aside string
+	// LeftOut: on purpose (SkipTo). Nothing is lost.
+	LeftOut bool
 }
 
 // Open opens the log in a directory, which it makes. It recovers what a crash left: DESIGN.md, "Recovery". On return everything up to
@@ -49,7 +51,7 @@ func open(o Options, bugs faults) (*Log, *Recovery, error) {
 		o.Codec = NewCodec()
 	}
 	bugs.frameRaw = cmp.Or(bugs.frameRaw, frameRawBytes)
-	l := &Log{o: o, bugs: bugs, kick: make(chan struct{}, 1), due: time.NewTimer(time.Hour), done: make(chan struct{}), moved: make(chan struct{}), lostAt: map[uint64]pipeline.Stamp{}}
+	l := &Log{o: o, bugs: bugs, kick: make(chan struct{}, 1), due: time.NewTimer(time.Hour), done: make(chan struct{}), moved: make(chan struct{}), lostAt: map[uint64]lostRange{}}
 	l.room.L = &l.mu
 	rec, err := l.recover()
 	if err != nil {
@@ -111,6 +113,10 @@ func (l *Log) recover() (*Recovery, error) {
 	}
 	rec.Segments, rec.Spare, rec.LastStamp = len(l.segments), len(l.free), l.stamp
 	for _, lost := range rec.Lost {
+		if lost.LeftOut {
+			l.o.Logger.Info("log positions are left out on purpose", "dir", l.o.Dir, "first", lost.First, "last", lost.Last)
+			continue
+		}
 		l.o.Logger.Error("log records lost", "dir", l.o.Dir, "first", lost.First, "last", lost.Last, "reason", lost.Reason, "aside", lost.Aside)
 	}
 	return rec, nil
@@ -126,7 +132,7 @@ func (l *Log) leaveOut(first, last uint64, rec *Recovery) error {
 		return err
 	}
 	l.next, l.durable = last+1, last
-	l.lostAt[first] = l.stamp
+	l.lostAt[first] = lostRange{stamp: l.stamp}
 	rec.Lost = append(rec.Lost, Lost{First: first, Last: last, Reason: "positions were given out before and their records are not here"})
 	return nil
 }

@@ -177,7 +177,8 @@ func (r *Reader) read(seg *segment, epoch uint64, ref frameRef) (*Block, error) 
 	if ref.size == 0 {
 		r.l.mu.Lock()
 		defer r.l.mu.Unlock()
-		return &Block{First: ref.first, Last: ref.last, Lost: true, Stamp: r.l.lostAt[ref.first]}, nil
+		at := r.l.lostAt[ref.first]
+		return &Block{First: ref.first, Last: ref.last, Lost: true, LeftOut: at.leftOut, Stamp: at.stamp}, nil
 	}
 	if cap(r.buf) < ref.size {
 		r.buf = make([]byte, max(ref.size, 64<<10))

@@ -246,8 +246,8 @@ func (s *survey) take(g *segment, h header, at int64) {
 	ref := frameRef{off: at, first: h.first, last: h.last, size: size}
 	if h.flags&flagLost != 0 {
 		ref.size = 0
-		s.l.lostAt[h.first] = h.stamp
-		s.rec.Lost = append(s.rec.Lost, Lost{First: h.first, Last: h.last, Reason: "positions were left out"})
+		s.l.lostAt[h.first] = lostRange{stamp: h.stamp, leftOut: h.leftOut}
+		s.rec.Lost = append(s.rec.Lost, Lost{First: h.first, Last: h.last, Reason: "positions were left out", LeftOut: h.leftOut})
 	}
 	g.frames = append(g.frames, ref)
 	g.end = at + int64(size)
@@ -258,7 +258,7 @@ func (s *survey) take(g *segment, h header, at int64) {
 func (s *survey) lose(g *segment, off int64, last uint64, reason, aside string) {
 	g.frames = append(g.frames, frameRef{off: off, first: s.next, last: last})
 	g.first = min(g.first, s.next)
-	s.l.lostAt[s.next] = s.stamp
+	s.l.lostAt[s.next] = lostRange{stamp: s.stamp}
 	s.rec.Lost = append(s.rec.Lost, Lost{First: s.next, Last: last, Reason: reason, Aside: aside})
 	s.next = last + 1
 }

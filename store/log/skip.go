@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// SkipTo leaves out positions: no record ever gets one up to upTo, and those that none has yet read as lost. Durable on return. State that comes
+// SkipTo leaves out positions: no record ever gets one up to upTo, and those that none has yet read as left out: no loss, neither now nor after a recovery. Durable on return. State that comes
 // from another log brings positions with it, which what is appended here must lie behind. Positions that were given out are left alone; a repeat is
 // harmless. A full log skips too. ErrFailed, ErrClosed: it takes nothing any more; an end of ctx leaves it to happen or not.
 func (l *Log) SkipTo(ctx context.Context, upTo uint64) error {
@@ -53,14 +53,14 @@ func (l *Log) takeJump() (j jump) {
 
 // writeJump writes that no record will ever have the positions of j.
 func (l *Log) writeJump(j jump, frame header, timer *time.Timer) (*Block, error) {
-	h := header{flags: flagLost, first: j.first, last: j.last, syncedThrough: frame.syncedThrough, stamp: frame.stamp}
+	h := header{flags: flagLost, first: j.first, last: j.last, syncedThrough: frame.syncedThrough, stamp: frame.stamp, leftOut: !l.bugs.jumpAsLoss}
 	if !l.bugs.jumpUnwritten {
 		if err := l.writeFrame(&h, nil, timer); err != nil {
 			return nil, err
 		}
 	}
 	l.mu.Lock()
-	l.lostAt[j.first] = h.stamp
+	l.lostAt[j.first] = lostRange{stamp: h.stamp, leftOut: h.leftOut}
 	l.mu.Unlock()
-	return &Block{First: j.first, Last: j.last, Lost: true, Stamp: h.stamp}, nil
+	return &Block{First: j.first, Last: j.last, Lost: true, LeftOut: h.leftOut, Stamp: h.stamp}, nil
 }

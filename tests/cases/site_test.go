@@ -1,13 +1,9 @@
 package cases
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -122,26 +118,8 @@ func (s *site) log() string {
 // eventually polls the agent's status.
 func (s *site) eventually(what string, done func(api.Status) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	c := api.Dial(s.socket())
-	var last api.Status
-	for ctx.Err() == nil {
-		st, err := c.Status(ctx)
-		if err == nil && done(st) {
-			return
-		}
-		if err == nil {
-			last = st
-		}
-		select {
-		case <-s.agent.Done():
-			s.t.Fatalf("waiting until %s, the agent ended", what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	b, _ := json.Marshal(last)
-	s.t.Fatalf("in vain waited until %s: %s", what, b)
+	_, err := rig.AwaitStatus(s.t.Context(), s.socket(), s.agent, patience, what, func(st *api.Status) bool { return done(*st) })
+	s.must(err)
 }
 
 // handled waits until the broker has handed everything over and the pipelines have worked it in.
@@ -179,27 +157,13 @@ func (s *site) publish(l line) { s.broker.Publish(l.Topic, l.QoS, l.Retain, l.by
 // sinkData reads the rows of a file sink, and demands a sequence without a hole.
 func (s *site) sinkData(name string) (rows []string) {
 	s.t.Helper()
-	b, err := os.ReadFile(filepath.Join(s.dir, "files", name))
+	all, err := rig.FileRows(filepath.Join(s.dir, "files", name), 1)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	s.must(err)
-	next := uint64(1)
-	for l := range bytes.Lines(b) {
-		var r struct {
-			Seq  uint64
-			Data json.RawMessage
-			Open *string
-		}
-		s.must(json.Unmarshal(l, &r))
-		if r.Open != nil {
-			continue
-		}
-		if r.Seq != next || r.Data == nil {
-			s.t.Fatalf("%s: line %s where sequence %d is next", name, strings.TrimSpace(string(l)), next)
-		}
-		next++
-		rows = append(rows, string(r.Data))
+	for _, r := range all {
+		rows = append(rows, string(r))
 	}
 	return rows
 }

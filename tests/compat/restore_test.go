@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
@@ -58,6 +60,9 @@ func TestImagesAreRestored(t *testing.T) {
 	})
 }
 
+// zscoreOfVersion1 is the commit of images in which the state of zscore is of the version before blocks.
+const zscoreOfVersion1 = "dcf811a"
+
 // TestSavepointsAreRestored: a savepoint of an earlier build, where it was taken and on another machine.
 func TestSavepointsAreRestored(t *testing.T) {
 	eachImage(t, func(t *testing.T, name string) {
@@ -70,6 +75,13 @@ func TestSavepointsAreRestored(t *testing.T) {
 		s.must(err)
 		s.must(os.WriteFile(file, b, 0o644))
 		s.start()
+		if told := s.run("plan", s.path("run.yaml"), file); strings.HasPrefix(m.Commit, zscoreOfVersion1) {
+			for step, want := range map[string]string{"odd": `keep `, "odder": `migrate .*from version 1 to 2$`} { // blocks begin above 64 samples
+				if !regexp.MustCompile(`(?m)^` + step + ` +` + want).MatchString(told) {
+					t.Errorf("the plan does not say %q of %s:\n%s", want, step, told)
+				}
+			}
+		}
 		s.run("savepoint", "restore", pipeline, file)
 		s.send(all[m.Before:])
 		s.delivered()

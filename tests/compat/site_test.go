@@ -2,7 +2,6 @@ package compat
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -128,25 +127,10 @@ func (s *site) start(args ...string) {
 
 func (s *site) eventually(what string, done func(*api.Status) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	c := api.Dial(s.path("s"))
-	var last api.Status
-	for ctx.Err() == nil {
-		st, err := c.Status(ctx)
-		if err == nil && len(st.Pipelines) > 0 && len(st.Sessions) > 0 {
-			if last = st; done(&st) {
-				return
-			}
-		}
-		select {
-		case <-s.agent.Done():
-			s.t.Fatalf("waiting until %s, the agent ended", what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	b, _ := json.Marshal(last)
-	s.t.Fatalf("in vain waited until %s: %s", what, b)
+	_, err := rig.AwaitStatus(s.t.Context(), s.path("s"), s.agent, patience, what, func(st *api.Status) bool {
+		return len(st.Pipelines) > 0 && len(st.Sessions) > 0 && done(st)
+	})
+	s.must(err)
 }
 
 // send publishes messages and waits until the pipeline has worked them in.
@@ -242,33 +226,12 @@ func (s *site) sinks() (all []sinkName) {
 	return all
 }
 
-// fileRows reads the rows of a file sink: each sequence once, without a hole; on another machine the file begins behind what had left before.
-func (s *site) fileRows(name string) (rows []json.RawMessage) {
+// fileRows reads the rows of a file sink; on another machine the file begins behind what had left before.
+func (s *site) fileRows(name string) []json.RawMessage {
 	s.t.Helper()
-	b, err := os.ReadFile(s.path("files", name))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	s.must(err)
-	next := uint64(0)
-	for l := range bytes.Lines(b) {
-		var r struct {
-			Seq  uint64
-			Data json.RawMessage
-			Open *string
-		}
-		s.must(json.Unmarshal(l, &r))
-		if r.Open != nil {
-			continue
-		}
-		if next == 0 {
-			next = r.Seq
-		}
-		if r.Seq != next || r.Data == nil {
-			s.t.Fatalf("%s: line %s where sequence %d is next", name, l, next)
-		}
-		next++
-		rows = append(rows, r.Data)
+	rows, err := rig.FileRows(s.path("files", name), 0)
+	if !errors.Is(err, os.ErrNotExist) {
+		s.must(err)
 	}
 	return rows
 }

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,13 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	_ "github.com/weirstream/weir/agent" // the program is built from it: a change there must make cached results stale
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink/receiver"
@@ -24,25 +23,11 @@ import (
 
 var weir string // the program under test, built by TestMain
 
-func TestMain(m *testing.M) { os.Exit(build(m)) }
-
-func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir-forward-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+func TestMain(m *testing.M) {
+	if os.Getenv("WEIR_WEEK") != "" { // only the week is asked for, which needs no process
+		os.Exit(m.Run())
 	}
-	defer os.RemoveAll(dir)
-	weir = filepath.Join(dir, "weir")
-	if os.Getenv("WEIR_WEEK") == "" { // else only the week is asked for, which needs no process
-		cmd := exec.Command("go", "build", "-o", weir, "github.com/weirstream/weir/agent/cmd/weir")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
-			return 1
-		}
-	}
-	return m.Run()
+	os.Exit(rig.RunWithWeir(m, &weir))
 }
 
 // patience bounds every wait.
@@ -168,25 +153,9 @@ func (s *site) stop() {
 // await polls the status until it is as wanted.
 func (s *site) await(what string, done func(*api.Status) bool) api.Status {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	c := api.Dial(filepath.Join(s.dir, "s"))
-	var last api.Status
-	for ctx.Err() == nil {
-		if st, err := c.Status(ctx); err == nil {
-			if last = st; done(&last) {
-				return last
-			}
-		}
-		select {
-		case <-s.agent.Done():
-			s.t.Fatalf("waiting until %s, the agent ended", what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	b, _ := json.MarshalIndent(last, "", " ")
-	s.t.Fatalf("in vain waited until %s: %s", what, b)
-	return last
+	st, err := rig.AwaitStatus(s.t.Context(), filepath.Join(s.dir, "s"), s.agent, patience, what, done)
+	s.must(err)
+	return st
 }
 
 // publish sends n messages with ids that go on, of about size bytes.

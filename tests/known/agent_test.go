@@ -2,8 +2,6 @@ package known
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -133,17 +131,11 @@ func (w *world) start() {
 
 func (w *world) eventually(what string, done func(api.Status) bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
-	defer cancel()
-	client := api.Dial(w.socket())
-	for ctx.Err() == nil {
-		if s, err := client.Status(ctx); err == nil && done(s) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	_, err := rig.AwaitStatus(w.t.Context(), w.socket(), w.agent, patience, what, func(s *api.Status) bool { return done(*s) })
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(w.dir, "agent.log"))
+		w.t.Fatalf("%v\n%s", err, log[max(0, len(log)-4000):])
 	}
-	log, _ := os.ReadFile(filepath.Join(w.dir, "agent.log"))
-	w.t.Fatalf("in vain waited until %s\n%s", what, log[max(0, len(log)-4000):])
 }
 
 func ready(s api.Status) bool {
@@ -185,24 +177,10 @@ func received(p api.PipelineStatus) (n uint64) {
 // sink reads the rows of a file sink: a sequence without a hole, from 1.
 func (w *world) sink(a answer) (rows []byte) {
 	w.t.Helper()
-	b, err := os.ReadFile(filepath.Join(w.dir, "files", w.path(a)))
+	all, err := rig.FileRows(filepath.Join(w.dir, "files", w.path(a)), 1)
 	w.must(err)
-	next := uint64(1)
-	for line := range bytes.Lines(b) {
-		var l struct {
-			Seq  uint64
-			Data json.RawMessage
-			Open *string
-		}
-		w.must(json.Unmarshal(line, &l))
-		if l.Open != nil {
-			continue
-		}
-		if l.Seq != next || l.Data == nil {
-			w.t.Fatalf("sink %s: %s where sequence %d is next", a.sink, line, next)
-		}
-		next++
-		rows = append(append(rows, l.Data...), '\n')
+	for _, r := range all {
+		rows = append(append(rows, r...), '\n')
 	}
 	return rows
 }

@@ -3,7 +3,6 @@ package portable
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -106,20 +105,12 @@ func (s *site) fail(format string, args ...any) {
 // await waits until the status says so.
 func (s *site) await(what string, done func(*api.Status) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	client := api.Dial(filepath.Join(s.dir, "s"))
-	for ctx.Err() == nil {
-		if st, err := client.Status(ctx); err == nil && len(st.Pipelines) == 1 && done(&st) {
-			return
-		}
-		select {
-		case <-s.agent.Done():
-			s.fail("waiting until %s: the agent on %s has ended", what, s.on.name)
-		case <-time.After(20 * time.Millisecond):
-		}
+	_, err := rig.AwaitStatus(s.t.Context(), filepath.Join(s.dir, "s"), s.agent, patience, what, func(st *api.Status) bool {
+		return len(st.Pipelines) == 1 && done(st)
+	})
+	if err != nil {
+		s.fail("on %s: %v", s.on.name, err)
 	}
-	s.fail("in vain waited on %s until %s", s.on.name, what)
 }
 
 // reads waits until the pipeline has gone past so many records of the journal.
@@ -187,22 +178,10 @@ func (s *site) results() map[string][]string {
 	s.t.Helper()
 	all := map[string][]string{}
 	for _, step := range steps {
-		b, err := os.ReadFile(filepath.Join(s.dir, "files", step+".jsonl"))
+		rows, err := rig.FileRows(filepath.Join(s.dir, "files", step+".jsonl"), 1)
 		s.must(err)
-		for line := range bytes.Lines(b) {
-			var l struct {
-				Seq  uint64
-				Data json.RawMessage
-				Open *string
-			}
-			s.must(json.Unmarshal(line, &l))
-			if l.Open != nil {
-				continue
-			}
-			if l.Seq != uint64(len(all[step])+1) {
-				s.fail("sink of %s: %s where sequence %d is next", step, line, len(all[step])+1)
-			}
-			all[step] = append(all[step], string(l.Data))
+		for _, r := range rows {
+			all[step] = append(all[step], string(r))
 		}
 	}
 	return all

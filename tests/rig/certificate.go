@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Authority signs the certificates of a test's servers.
+// Authority signs the certificates of a test's servers and clients.
 type Authority struct {
 	File string // its own certificate, PEM
 
@@ -46,14 +46,14 @@ func NewAuthority(dir, name string) (*Authority, error) {
 	return a, nil
 }
 
-// Sign gives a certificate of a server with a name, which may be an IP address, until a time.
+// Sign gives a certificate of a server or client with a name, which may be an IP address, until a time.
 func (a *Authority) Sign(name string, until time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate: %w", err)
 	}
-	template := x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, NotBefore: until.Add(-24 * time.Hour), NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	template := x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-24 * time.Hour), NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	if ip := net.ParseIP(name); ip != nil {
 		template.IPAddresses = []net.IP{ip}
 	} else {
@@ -64,4 +64,29 @@ func (a *Authority) Sign(name string, until time.Time) (*tls.Certificate, error)
 		return nil, fmt.Errorf("sign certificate: %w", err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+}
+
+// SignFiles is Sign for an hour; certificate and key lie in two PEM files, as programs read them.
+func (a *Authority) SignFiles(name, certFile, keyFile string) error {
+	pair, err := a.Sign(name, time.Now().Add(time.Hour))
+	if err != nil {
+		return err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		return fmt.Errorf("write key: %w", err)
+	}
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			return fmt.Errorf("write certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+// Pool is what trusts the authority alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
 }

@@ -1,22 +1,16 @@
 package httpsink
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/receiver"
 	"github.com/weirstream/weir/uplink/uplinktest"
@@ -24,43 +18,18 @@ import (
 
 var one = uplink.Incarnation{Major: 1}
 
-// clientPair writes a certificate that signs itself, and its key.
-func clientPair(t *testing.T, certFile, keyFile, name string) *x509.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: true}
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert
-}
-
 // TestMutualTLS: a receiver that lets in only who has a certificate gets the results, by each compression; one that is renewed in its file is
 // taken without a restart, and without the right one nothing is lost: it is temporary.
 func TestMutualTLS(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	first := clientPair(t, file("cert"), file("key"), "gw-1")
-	second := clientPair(t, file("next.cert"), file("next.key"), "gw-1 renewed")
-	clientPair(t, file("foreign.cert"), file("foreign.key"), "somebody")
+	clients, err := rig.NewAuthority(dir, "clients")
+	uplinktest.Must(t, err)
+	uplinktest.Must(t, clients.SignFiles("gw-1", file("cert"), file("key")))
+	uplinktest.Must(t, clients.SignFiles("gw-1.renewed", file("next.cert"), file("next.key")))
+	strangers, err := rig.NewAuthority(dir, "strangers")
+	uplinktest.Must(t, err)
+	uplinktest.Must(t, strangers.SignFiles("somebody", file("foreign.cert"), file("foreign.key")))
 	far, err := receiver.Open(receiver.Options{Path: file("weir.db"), Config: receiver.Default()})
 	if err != nil {
 		t.Fatal(err)
@@ -72,10 +41,7 @@ func TestMutualTLS(t *testing.T) {
 		encodings = append(encodings, r.Header.Get("Content-Encoding"))
 		far.ServeHTTP(w, r)
 	}))
-	pool := x509.NewCertPool()
-	pool.AddCert(first)
-	pool.AddCert(second)
-	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients.Pool()}
 	server.StartTLS()
 	defer server.Close()
 	if err := os.WriteFile(file("ca"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
@@ -117,7 +83,7 @@ func TestMutualTLS(t *testing.T) {
 	s.client.CloseIdleConnections()
 	send(s, 101, 200)
 	send(connect(file("cert"), file("key"), "gzip"), 201, 300)
-	if got := strings.Join(names, ","); !strings.HasPrefix(got, "gw-1,gw-1,gw-1 renewed,gw-1 renewed") {
+	if got := strings.Join(names, ","); !strings.HasPrefix(got, "gw-1,gw-1,gw-1.renewed,gw-1.renewed") {
 		t.Errorf("the server saw %s", got)
 	}
 	if got := strings.Join(encodings, ","); !strings.Contains(got, "zstd") || !strings.Contains(got, "gzip") {

@@ -1,19 +1,11 @@
 package nats
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,9 +116,12 @@ func TestToken(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
-	cert, key := selfSigned(t, dir)
-	c, _ := guarded(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q, timeout: 120}", cert, key), "tls", nats.RootCAs(cert))
-	c.CAFile = cert
+	ca, err := rig.NewAuthority(dir, "ca")
+	uplinktest.Must(t, err)
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	uplinktest.Must(t, ca.SignFiles("127.0.0.1", cert, key))
+	c, _ := guarded(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q, timeout: 120}", cert, key), "tls", nats.RootCAs(ca.File))
+	c.CAFile = ca.File
 	letsIn(t, c, func(c *Config) { c.CAFile = "" }, "certificate", "give its CA in ca", c.URL)
 }
 
@@ -227,24 +222,4 @@ func token(t *testing.T, issuer, subject nkeys.KeyPair, claims map[string]any) s
 		t.Fatal(err)
 	}
 	return text + "." + base64.RawURLEncoding.EncodeToString(sig)
-}
-
-func selfSigned(t *testing.T, dir string) (cert, key string) {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert = write(t, filepath.Join(dir, "cert.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	return cert, write(t, filepath.Join(dir, "key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
 }

@@ -3,13 +3,8 @@
 package objectsink
 
 import (
-	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/weirstream/weir/tests/rig"
@@ -26,44 +21,17 @@ func TestBadBuckets(t *testing.T) {
 		change(&g.s3)
 		return g.Connect(t, "a")
 	}
-	// answers serves what a sick server says to puts until it is well.
-	answers := func(name string, status int, body string, want ...string) uplinktest.Bad {
-		var well atomic.Bool
-		return uplinktest.Bad{Name: name, Want: want, Heal: func(*testing.T) { well.Store(true) }, Dial: func(t *testing.T) uplink.Endpoint {
-			return dial(t, func(c *bucket.S3) {
-				far := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: g.Addr})
-				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if well.Load() || r.Method != http.MethodPut {
-						r.URL.Host = g.Addr
-						far.ServeHTTP(w, r) // the Host header, which is signed, stays
-						return
-					}
-					w.Header().Set("Content-Type", "application/xml")
-					w.WriteHeader(status)
-					fmt.Fprint(w, body)
-				}))
-				t.Cleanup(server.Close)
-				c.Endpoint = server.URL
-			})
+	sick := uplinktest.Sick{Only: http.MethodPut, Type: "application/xml",
+		Server: func(t *testing.T) string { g = startGateway(t); return g.Addr },
+		Dial: func(t *testing.T, url string) uplink.Endpoint {
+			g.s3.Endpoint = url
+			return g.Connect(t, "a")
 		}}
-	}
 	s3Error := func(code, message string) string {
 		return `<?xml version="1.0" encoding="UTF-8"?><Error><Code>` + code + `</Code><Message>` + message + `</Message><Resource>/bucket-1/x</Resource><RequestId>1</RequestId></Error>`
 	}
-	addr, err := rig.FreeAddr()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const later = "bucket-2"
-	bad := []uplinktest.Bad{
-		{Name: "nobody listens", Want: []string{addr, "connection refused"},
-			Dial: func(t *testing.T) uplink.Endpoint {
-				return dial(t, func(c *bucket.S3) { c.Endpoint = "http://" + addr })
-			}},
-		{Name: "no such name", Want: []string{"nowhere..invalid", "no such host"},
-			Dial: func(t *testing.T) uplink.Endpoint {
-				return dial(t, func(c *bucket.S3) { c.Endpoint = "https://nowhere..invalid" })
-			}},
+	bad := append(sick.Nowhere(t), []uplinktest.Bad{
 		{Name: "missing bucket", Want: []string{later, "NoSuchBucket", "make it there"},
 			Dial: func(t *testing.T) uplink.Endpoint { return dial(t, func(c *bucket.S3) { c.Bucket = later }) },
 			Heal: func(t *testing.T) { uplinktest.Must(t, g.MakeBucket(later)) }},
@@ -74,21 +42,21 @@ func TestBadBuckets(t *testing.T) {
 			Heal: func(t *testing.T) { g.keys(t, g.s3.CredentialsFile, rig.S3Secret) }},
 		{Name: "not allowed", Want: []string{"AccessDenied", "credentials_file"},
 			Dial: func(t *testing.T) uplink.Endpoint { return dial(t, func(c *bucket.S3) { c.CredentialsFile = "" }) }},
-		answers("full store", http.StatusInsufficientStorage, s3Error("XMinioStorageFull", "Storage backend has reached its minimum free drive threshold."),
+		sick.Answers("full store", http.StatusInsufficientStorage, s3Error("XMinioStorageFull", "Storage backend has reached its minimum free drive threshold."),
 			"bucket-1", "XMinioStorageFull", "minimum free drive threshold", "make room there"),
-		answers("over its quota", http.StatusBadRequest, s3Error("XMinioAdminBucketQuotaExceeded", "Bucket quota exceeded"), "XMinioAdminBucketQuotaExceeded", "make room there"),
-		answers("busy", http.StatusServiceUnavailable, s3Error("SlowDown", "Please reduce your request rate"), "SlowDown"),
-		answers("broken", http.StatusInternalServerError, s3Error("InternalError", "We encountered an internal error"), "InternalError"),
-		answers("garbage with 200", http.StatusOK, "<html>welcome</html>", "no ETag", "not S3's"),
-		answers("garbage with 502", http.StatusBadGateway, "<html>upstream down</html>", "502"),
-	}
+		sick.Answers("over its quota", http.StatusBadRequest, s3Error("XMinioAdminBucketQuotaExceeded", "Bucket quota exceeded"), "XMinioAdminBucketQuotaExceeded", "make room there"),
+		sick.Answers("busy", http.StatusServiceUnavailable, s3Error("SlowDown", "Please reduce your request rate"), "SlowDown"),
+		sick.Answers("broken", http.StatusInternalServerError, s3Error("InternalError", "We encountered an internal error"), "InternalError"),
+		sick.Answers("garbage with 200", http.StatusOK, "<html>welcome</html>", "no ETag", "not S3's"),
+		sick.Answers("garbage with 502", http.StatusBadGateway, "<html>upstream down</html>", "502"),
+	}...)
 	data := t.TempDir()
 	bad = append(bad, uplinktest.OnFullDisk(filepath.Join(data, "data"), 1<<20, func(t *testing.T) uplink.Endpoint {
 		g = gatewayIn(t, data)
 		return g.Connect(t, "a")
 	}, "bucket-1"))
 	bad = append(bad, uplinktest.Secured{CA: "give its CA in ca",
-		Server: func(t *testing.T) string { g = startGateway(t); return g.Addr },
+		Server: sick.Server,
 		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
 			g.s3.Endpoint, g.s3.CAFile = "https://"+addr, ca
 			return g.Connect(t, "a")

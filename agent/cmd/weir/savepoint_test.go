@@ -58,7 +58,7 @@ func writeSavepoint(t *testing.T, c *cli, name string) string {
 	g := cfg.Pipelines[0].Graph
 	h := savepoint.Head{
 		Writer: "test", Gateway: "cli", Pipeline: "p", UUID: make([]byte, 16), PlanHash: g.Hash[:], Plan: []byte(plan.Meaning(g)), Position: 12,
-		Tables: []savepoint.Table{savepoint.TableOf("w", state.Spec{Name: "last", Kind: state.Value, Type: "x", Version: 1})},
+		Tables: []savepoint.Table{savepoint.TableOf("w", state.Spec{Name: "last", Kind: state.Value, Type: "ops.deadband", Version: 1})},
 		Sinks:  []savepoint.Sink{{UID: "out", Generation: 1, Seq: 1}},
 	}
 	for _, s := range g.Steps {
