@@ -34,7 +34,9 @@ func TestRule28_ARepairTakesNoIncarnation(t *testing.T) {
 	b.text = "board: two\n" + plain
 	for _, repair := range []bool{false, true} {
 		r, err := Check(t.Context(), b.parse(), repair)
-		if err != nil || len(r.Stops)+len(r.Damage) > 0 || !slices.ContainsFunc(r.Lines, func(l string) bool { return strings.Contains(l, "another board") && strings.Contains(l, "stops the device") }) {
+		if err != nil || len(r.Stops)+len(r.Damage) > 0 || !slices.ContainsFunc(r.Lines, func(l string) bool {
+			return strings.Contains(l, "another board") && strings.Contains(l, "stops the device")
+		}) {
 			t.Errorf("repair %v: %v, %+v", repair, err, r)
 		}
 		if now := b.whose(); now != before {
