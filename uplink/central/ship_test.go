@@ -259,6 +259,45 @@ func TestRecordsOfAPipelineThatLeftStay(t *testing.T) {
 	}
 }
 
+// TestRecordsOfAPipelineThatStandsStillStay: one on probation is not uploaded (it may be gone back from), and the others go on.
+func TestRecordsOfAPipelineThatStandsStillStay(t *testing.T) {
+	for _, plant := range []planted{{}, {keepNone: true}} {
+		w := newWorld(t, 1)
+		if err := w.story(1); err != nil { // at 100
+			t.Fatal(err)
+		}
+		shipping(t, w, 101, 129)
+		other := newWorld(t, 2)
+		other.bucket, other.plant, other.pipeID = w.bucket, plant, UUID{9}
+		other.start()
+		if _, err := other.up.Add(testID, "p", w.spool); err != nil {
+			t.Fatal(err)
+		}
+		for range 8 { // up to 800
+			if err := other.story(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := replayed(w, 100, planted{}); err != nil || (r.Last == 130) == plant.keepNone {
+			t.Errorf("%+v: %+v, %v", plant, r, err)
+		}
+		f := &Fetcher{Gateway: testGateway, Bucket: w.bucket}
+		list, err := f.Shipped(t.Context())
+		if plant.keepNone {
+			if len(list) > 0 || err != nil {
+				t.Errorf("%+v, %v", list, err)
+			}
+			continue
+		}
+		if err != nil || len(list) != 1 || list[0].Journal != "j" || list[0].Last != 130 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if n, bytes := list[0].Above(124); n != 2 || bytes == 0 {
+			t.Errorf("%d pieces behind 124, %d bytes", n, bytes)
+		}
+	}
+}
+
 // TestRecordsThatNoUploadIsOfAreCollected: not while they are young, nor at first sight: a journal's first pieces may be there before a head is seen.
 func TestRecordsThatNoUploadIsOfAreCollected(t *testing.T) {
 	w := newWorld(t, 1)
