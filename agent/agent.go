@@ -46,6 +46,7 @@ type Options struct {
 	leftCounts   bool                  // planted by tests: what an earlier try of a first start has left counts as results of its own
 	replayUnheld bool                  // planted by tests: streams are opened before the results of shipped records are made
 	fs           disk.FS               // nil: disk.OS
+	checks       bool                  // a check or a repair: who speaks for this gateway is not settled, and the central store is not asked (checkidentity.go)
 	looks        bool                  // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
 
@@ -123,7 +124,7 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.registry.SetGateway(name)
-	if a.claims = a.options.claims; a.claims == nil && !a.looks() {
+	if a.claims = a.options.claims; a.claims == nil && !a.checks() {
 		if a.claims, err = openClaims(a.config, name); err != nil {
 			return err
 		}
@@ -147,7 +148,7 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.roster.Store(r)
-	if !a.looks() {
+	if !a.checks() {
 		if err := a.openCentral(); err != nil {
 			return err
 		}
@@ -217,6 +218,9 @@ func (a *Agent) pipelinesDir() string { return filepath.Join(a.config.StateDir.V
 
 // looks tells that nothing may be changed.
 func (a *Agent) looks() bool { return a.options.looks }
+
+// checks tells that nothing beside state_dir may be touched, and that the agent will not run.
+func (a *Agent) checks() bool { return a.options.checks || a.options.looks }
 
 func (a *Agent) gateway() string { return a.registry.Gateway }
 
