@@ -111,6 +111,7 @@ func TestApply(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	s, c := applying(6)
 	if long() {
 		s, c = applying(60)
@@ -127,8 +128,10 @@ func TestApplyFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	for _, fault := range []string{"apply-live", "apply-unheld"} {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			for range 4 {
 				s, c := applying(2)
 				s.messages, s.kills, s.receiverRestarts, s.patience = 4_000, 0, 0, 20*time.Second
@@ -160,6 +163,7 @@ func TestApplyKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	s, c := applying(0)
 	s.config = strings.Replace(s.config, "400ms", "100ms", 1)
 	st := newStage(t, s, rand.New(rand.NewPCG(1, 1)))

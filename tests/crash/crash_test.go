@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +34,14 @@ func TestMain(m *testing.M) {
 	if args := os.Getenv(roleEnv); args != "" {
 		os.Exit(receiverMain(args))
 	}
+	if err := flag.Set("test.parallel", strconv.Itoa(runsAtOnce*runtime.GOMAXPROCS(0))); err != nil { // -parallel, when it is given, is read behind this
+		panic(err)
+	}
 	os.Exit(rig.RunWithWeir(m, &binary, "-tags", "weirfault"))
 }
+
+// runsAtOnce is how many runs share a processor: each has servers, ports and directories of its own, and waits most of its time.
+const runsAtOnce = 2
 
 // scenario is one run.
 type scenario struct {
@@ -68,6 +76,7 @@ func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	scenarios := []scenario{
 		{name: "qos1", qos: 1, messages: 15_000, rate: 1500, kills: 7, resets: 4, brokerRestarts: 1, receiverRestarts: 1},
 		{name: "qos2", qos: 2, messages: 6_000, rate: 1000, kills: 3, resets: 2, receiverRestarts: 1},
@@ -86,6 +95,7 @@ func TestCrash(t *testing.T) {
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			s.patience = 3 * time.Minute
 			if s.config == engine {
 				s.streams, s.judge = engineStreams, judgeEngine
@@ -137,17 +147,22 @@ func (s *scenario) exact(t *testing.T) {
 
 // run gives what the oracle says of each stream, and what else is not as it must be.
 func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d (again: go test ./tests/crash -run %s -seed %d)", seed, t.Name(), seed)
-	st := newStage(t, s, rand.New(rand.NewPCG(seed, 1)))
+	st := newStage(t, s, drawn(t))
 	st.publishAll(s)
 	if s.beforeFinish != nil {
 		s.beforeFinish(st)
 	}
 	return st.finish(s)
+}
+
+// drawn gives the strikes of a run, those of -seed again.
+func drawn(t *testing.T) *rand.Rand {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d (again: go test ./tests/crash -run %s -seed %d)", seed, t.Name(), seed)
+	return rand.New(rand.NewPCG(seed, 1))
 }
 
 func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {

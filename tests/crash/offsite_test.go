@@ -187,6 +187,7 @@ func TestKilledWhileUploading(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	kills, rounds := 4, 1
 	if long() {
 		kills, rounds = 12, 5
@@ -205,6 +206,7 @@ func TestKilledWhileUploadingFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	for range 5 {
 		o := newOffsite(t, 300, "WEIR_FAULT=central-head-first")
 		o.killUploading(1)

@@ -96,6 +96,7 @@ func TestPostgresBesides(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	d := startDatabase(t)
 	dsn := filepath.Join(t.TempDir(), "dsn")
 	if err := os.WriteFile(dsn, []byte(d.pg.DSN(d.line.Addr())), 0o600); err != nil {
@@ -184,6 +185,7 @@ func TestPostgresThatIsNotReady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	d := startDatabase(t)
 	nobody, err := rig.FreeAddr()
 	if err != nil {

@@ -178,6 +178,7 @@ func TestSavepoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	s := savepoints()
 	v := s.saving(5, 3, 2)
 	if long() {
@@ -193,6 +194,7 @@ func TestSavepointsFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	for range 6 {
 		s := savepoints()
 		s.messages, s.kills, s.receiverRestarts, s.env = 2_500, 0, 0, []string{"WEIR_FAULT=restore-late"}
