@@ -137,14 +137,7 @@ func (a *allSinks) judge(t *testing.T, st *stage, s *scenario) {
 			verdicts = append(verdicts, v)
 		}
 	}
-	for _, v := range verdicts {
-		if t.Log(v); !v.ok() {
-			t.Errorf("%s is not exactly once", v.stream)
-		}
-	}
-	for _, p := range problems {
-		t.Error(p)
-	}
+	wantExact(t, verdicts, problems)
 }
 
 // strikes kills one server after the other and breaks their lines.

@@ -220,14 +220,7 @@ func TestPostgresThatIsNotReady(t *testing.T) {
 	st.waitStatus("column id is boolean")
 	ask("ALTER TABLE waiting ALTER id TYPE bigint USING 1")
 	verdicts, problems := st.finish(&s)
-	for _, v := range verdicts {
-		if t.Log(v); !v.ok() {
-			t.Errorf("%s is not exactly once", v.stream)
-		}
-	}
-	for _, p := range problems {
-		t.Error(p)
-	}
+	wantExact(t, verdicts, problems)
 	if c := d.query("SELECT count(*), count(DISTINCT id) FROM waiting WHERE id < 400")[0]; c[0] != 200 || c[1] != 200 {
 		t.Errorf("%d rows, %d ids, want 200", c[0], c[1])
 	}
