@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // applied: as saved, with a journal that is trimmed again and again, and a short probation.
@@ -53,6 +54,18 @@ func (c *changer) ask() {
 	c.under = exec.Command(binary, "apply", file, "-c", filepath.Join(c.dir, "weir.yaml"))
 	c.under.Stdout, c.under.Stderr = c.out, c.out
 	c.must(c.under.Start())
+}
+
+// takenUp waits until the agent has the apply that was asked for: on a busy machine the command is slower than the next kill.
+func (c *changer) takenUp() {
+	c.t.Helper()
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if p := c.applyStatus(); p != nil && p.Number != c.before {
+			return
+		}
+	}
+	c.dump()
+	c.t.Fatalf("the agent did not take up %s", c.tried)
 }
 
 // end waits for the apply under way, over whatever kills come. A command that a kill has cut short says nothing: the agent knows.
@@ -100,7 +113,16 @@ func applying(asks int) (*scenario, *changer) {
 		config: applied + strings.Replace(saved, "PARALLEL", "2", 1), env: []string{"WEIR_SINK_WAIT=1ms"}}
 	s.more = func(st *stage, add func(n int, do func())) {
 		c.stage, c.current = st, st.config
-		add(asks, c.ask)
+		add(asks, func() {
+			if c.asked%3 == 2 { // may be killed before anybody has heard of it
+				c.ask()
+				return
+			}
+			c.end()
+			c.resting()
+			c.ask()
+			c.takenUp()
+		})
 	}
 	s.beforeFinish = func(*stage) { c.end() }
 	return s, c
