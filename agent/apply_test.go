@@ -286,12 +286,7 @@ func TestRestartWithinProbationGoesOn(t *testing.T) {
 
 // TestStartFromSavepoint: state and nothing else, once.
 func TestStartFromSavepoint(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 95)
-	b.await("delivery", at(95))
-	info := b.savepoint(true)
-	b.halt()
+	b, info := stoppedAt95(t)
 	copied := filepath.Join(b.dir, "copy.savepoint")
 	data, err := os.ReadFile(info.File)
 	if err == nil {

@@ -148,15 +148,7 @@ func (b *bench) halt() {
 	if err := rig.CheckLedger(func() (api.Status, error) { return b.agent.Status(), nil }, ledgerWait); err != nil {
 		b.t.Error(err)
 	}
-	b.stop()
-	select {
-	case err := <-b.done:
-		if err != nil {
-			b.t.Errorf("agent ended with %v", err)
-		}
-	case <-time.After(patience):
-		b.t.Fatalf("the agent did not stop in %s", patience)
-	}
+	b.end()
 }
 
 // ledgerWait bounds the wait for an agent that is to be stopped while it works.
