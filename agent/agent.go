@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/systemd"
@@ -43,6 +44,9 @@ type Options struct {
 	TrustClock bool
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
+
+	// Machine is where the time comes from; nil: this machine's clocks.
+	Machine clock.Machine
 
 	claims       claims  // of tests
 	hasty        bool    // planted by tests: plans on probation are uploaded
@@ -70,7 +74,8 @@ type Agent struct {
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
 	connect    func(*session)    // starts a session; Run sets it
 	journal    *journal.Journal
-	clock      *Clock
+	clock      *clock.Clock
+	late       lateClock // the same, for what needs one before the journal is open
 	transports *httpsink.Transports
 	slabs      *pipeline.Slabs
 	codec      *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
@@ -126,7 +131,7 @@ func (a *Agent) open() (err error) {
 	}
 	a.registry.SetGateway(name)
 	if a.claims = a.options.claims; a.claims == nil && !a.looks() {
-		if a.claims, err = openClaims(a.config, name); err != nil {
+		if a.claims, err = openClaims(a.config, name, a.late.wall); err != nil {
 			return err
 		}
 	}
@@ -182,14 +187,12 @@ func journalConfig(cfg *config.Config) log.Config {
 // openJournal recovers the journal; the clock goes on from its last stamp.
 func (a *Agent) openJournal(dir string, after pipeline.Position) error {
 	c := journalConfig(a.config)
-	clock := &lateClock{}
-	jr, recovery, err := journal.Open(journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: clock.stamp, After: after, Logger: a.log})
+	jr, recovery, err := journal.Open(journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: a.late.stamp, After: after, Logger: a.log})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	a.journal = jr
-	a.clock = NewClock(jr.LastStamp(), buildTimeMs(), a.options.TrustClock)
-	clock.set(a.clock)
+	a.openClock(jr.LastStamp())
 	a.log.Info("journal recovered", "first", uint64(jr.First()), "last", uint64(jr.Last()), "recovery", recovery)
 	jr.OnDurable(func(_ pipeline.Position, err error) {
 		if err != nil {
@@ -294,7 +297,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { return a.applier.run(gctx) })
 	group.Go(func() error {
-		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline}
+		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline, stepped: a.clockStepped}
 		return t.run(gctx)
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })

@@ -259,6 +259,9 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 	}
 	j := a.agent.journal
 	a.agent.clock.Raise(f.Head.ElapsedNs)
+	if f.Head.Trusted {
+		a.agent.clock.Seen(f.Head.CreatedMs)
+	}
 	if at := pipeline.Position(f.Head.Position); at > j.Last() { // its state holds positions: what comes is to lie behind them
 		if err := j.SkipTo(ctx, at); err != nil {
 			return err
