@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/pipeline"
@@ -39,6 +40,9 @@ type Options struct {
 	TrustClock bool
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
+
+	// Machine is where the time comes from; nil: this machine's clocks.
+	Machine clock.Machine
 
 	claims       claims                // of tests
 	hasty        bool                  // planted by tests: plans on probation are uploaded
@@ -69,7 +73,8 @@ type Agent struct {
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
 	connect    func(*session)    // starts a session; Run sets it
 	journal    *journal.Journal
-	clock      *Clock
+	clock      *clock.Clock
+	late       lateClock // the same, for what needs one before the journal is open
 	transports *httpsink.Transports
 	slabs      *pipeline.Slabs
 	codec      *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
@@ -125,7 +130,7 @@ func (a *Agent) open() (err error) {
 	}
 	a.registry.SetGateway(name)
 	if a.claims = a.options.claims; a.claims == nil && !a.checks() {
-		if a.claims, err = openClaims(a.config, name); err != nil {
+		if a.claims, err = openClaims(a.config, name, a.late.wall); err != nil {
 			return err
 		}
 	}

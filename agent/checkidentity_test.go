@@ -56,7 +56,7 @@ func TestRule28_ARepairTakesNoIncarnation(t *testing.T) {
 // whose is who speaks for the gateway: the claim in the central store, and what state_dir says.
 func (b *bench) whose() string {
 	b.t.Helper()
-	store, err := OpenCentral(b.parse())
+	store, err := OpenCentral(b.parse(), nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

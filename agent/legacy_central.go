@@ -45,7 +45,7 @@ func openUploads(cfg *config.Config, t Trusted) (Legacy, error) {
 		}
 	}
 	var err error
-	u.bucket, err = OpenCentral(cfg)
+	u.bucket, err = OpenCentral(cfg, nil)
 	return u, err
 }
 

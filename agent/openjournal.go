@@ -22,14 +22,12 @@ func journalConfig(cfg *config.Config) log.Config {
 // openJournal recovers the journal; the clock goes on from its last stamp.
 func (a *Agent) openJournal(dir string, after pipeline.Position) error {
 	c := journalConfig(a.config)
-	clock := &lateClock{}
-	jr, recovery, err := journal.Open(journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: clock.stamp, After: after, Logger: a.log})
+	jr, recovery, err := journal.Open(journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: a.late.stamp, After: after, Logger: a.log})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	a.journal = jr
-	a.clock = NewClock(jr.LastStamp(), buildTimeMs(), a.options.TrustClock)
-	clock.set(a.clock)
+	a.openClock(jr.LastStamp())
 	a.log.Info("journal recovered", "first", uint64(jr.First()), "last", uint64(jr.Last()), "recovery", recovery)
 	jr.OnDurable(func(_ pipeline.Position, err error) {
 		if err != nil {

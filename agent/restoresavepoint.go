@@ -131,6 +131,9 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 func (a *attempt) standBehind(ctx context.Context, h *savepoint.Head, way *savepoints.Way) error {
 	j := a.agent.journal
 	a.agent.clock.Raise(h.ElapsedNs)
+	if h.Trusted {
+		a.agent.clock.Seen(h.CreatedMs)
+	}
 	if at := pipeline.Position(h.Position); at > j.Last() { // its state holds positions: what comes is to lie behind them
 		if err := j.SkipTo(ctx, at); err != nil {
 			return err

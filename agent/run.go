@@ -56,7 +56,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { return a.applier.run(gctx) })
 	group.Go(func() error {
-		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline}
+		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline, stepped: a.clockStepped}
 		return t.run(gctx)
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })

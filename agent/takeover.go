@@ -80,7 +80,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 		}
 	}
 	if t.claims = o.claims; t.claims == nil {
-		if t.claims, err = openClaims(cfg, o.Gateway); err != nil {
+		if t.claims, err = openClaims(cfg, o.Gateway, nil); err != nil {
 			return nil, err
 		}
 		if t.claims != nil {

@@ -59,7 +59,7 @@ func (f *centralFlags) open(o *options) (*central.Fetcher, *config.Config, error
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	b, err := agent.OpenCentral(cfg)
+	b, err := agent.OpenCentral(cfg, nil)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
