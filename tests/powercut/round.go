@@ -23,7 +23,6 @@ type variant struct {
 	cuts       int // crash points by going on
 	flushTakes time.Duration
 	slowness   time.Duration // of the receiver below /slow
-	drop       bool          // every cut loses all it can
 	env        []string
 	patience   time.Duration // for an agent on an image
 	untilBad   bool          // a planted fault: it is over with the first point that is bad
@@ -77,7 +76,11 @@ func (v variant) run(t *testing.T, seed uint64) (problems []string) {
 			}
 		}
 	}
-	return append(problems, w.finish()...)
+	if found := w.finish(); len(found) > 0 {
+		v.tally.bad++
+		problems = append(problems, found...)
+	}
+	return problems
 }
 
 // order mixes images and cuts.

@@ -218,9 +218,6 @@ func (w *world) at(do func()) {
 
 // drawCut draws how the power is cut.
 func (w *world) drawCut() volatiledisk.Cut {
-	if w.v.drop {
-		return volatiledisk.Cut{Mode: volatiledisk.Drop}
-	}
 	modes := []volatiledisk.Mode{volatiledisk.Drop, volatiledisk.Mix, volatiledisk.Mix, volatiledisk.Mix, volatiledisk.Tear, volatiledisk.Keep}
 	return volatiledisk.Cut{Mode: modes[w.random.IntN(len(modes))], Seed: w.random.Uint64()}
 }
