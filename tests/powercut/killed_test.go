@@ -47,7 +47,16 @@ func TestKilledRunLeavesNothing(t *testing.T) {
 	if attached(t, string(disk)) {
 		t.Errorf("%s is attached to a loop device still", disk)
 	}
-	sweep(baseDir())
+	_, pid, _ := strings.Cut(string(disk), "-")
+	dirs, err := filepath.Glob(filepath.Join(baseDir(), dirPrefix+pid+"-*"))
+	if err != nil || len(dirs) != 1 {
+		t.Errorf("the run left %v (%v), want one directory", dirs, err)
+	}
+	for _, dir := range dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // attached tells whether a loop device has a file of that name.
