@@ -1,0 +1,145 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/weirstream/weir/boards"
+	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/pipeline/suggest"
+)
+
+// The profiles of boards (package boards) are YAML like the config, read by the same reader with a table of their own.
+
+// ParseProfile reads and checks the text of a profile; file is its name in messages. The error is a plan.Problems with everything that is wrong.
+func ParseProfile(file string, text []byte) (*boards.Profile, error) {
+	var problems plan.Problems
+	root := tree(file, text, &problems)
+	p := &boards.Profile{}
+	if root == nil && len(problems) == 0 {
+		root = &node{pos: plan.Pos{File: file, Line: 1, Column: 1}, shape: shapeMapping}
+	}
+	if root != nil && root.shape != shapeRefused {
+		profileObject.read(&reader{problems: &problems}, root, p)
+	}
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Profiles reads all profiles of this weir, in alphabetical order.
+func Profiles() (list []*boards.Profile) {
+	for _, id := range boards.IDs() {
+		p, err := Profile(id)
+		if err != nil {
+			panic("BUG: " + err.Error()) // a test reads them all
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// Profile reads the profile of that name.
+func Profile(id string) (*boards.Profile, error) {
+	file, text := boards.Text(id)
+	if text == nil {
+		ids := boards.IDs()
+		text := fmt.Sprintf("there is no board %s; there are %s", quote(id), strings.Join(ids, ", "))
+		if near := suggest.Nearest(id, ids); near != "" {
+			text += fmt.Sprintf("; did you mean %s?", near)
+		}
+		return nil, fmt.Errorf("%s", text)
+	}
+	return ParseProfile(file, text)
+}
+
+// ProfileSchema is the JSON Schema (draft 2020-12) of a profile, indented.
+func ProfileSchema() []byte {
+	s := profileObject.schema()
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["$id"] = "https://github.com/weirstream/weir/schema/board.json"
+	s["title"] = "weir board profile"
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		panic(fmt.Sprintf("BUG: schema: %v", err)) // texts and numbers only
+	}
+	return append(b, '\n')
+}
+
+var (
+	// factKind is any text.
+	factKind = stringKind{textKind{what: "a text"}}
+	// devKind is a name in /dev or /sys.
+	devKind = stringKind{textKind{what: "a name without / and spaces", pattern: `^[^/ ]+$`, allowed: "a name without / and spaces", check: checkDevice}}
+	// sizeTaken is a size; 0 none.
+	sizeTaken = sizeKind{most: math.MaxInt64}
+	countKind = intKind{0, math.MaxInt32}
+)
+
+func checkDevice(s string) string {
+	if s == "." || s == ".." || strings.ContainsAny(s, "/ '\"\\$`\n\x00") {
+		return "it is no name of a device"
+	}
+	return ""
+}
+
+func words(list ...string) choiceKind { return choiceKind{words: list} }
+
+// memoryKind is a size or a share of the machine's memory: 12%.
+type memoryKind struct{}
+
+func (memoryKind) label() string {
+	return "a size such as 112MiB, or a share of the memory such as 12%"
+}
+func (memoryKind) schema() map[string]any {
+	return map[string]any{"type": "string", "pattern": "^[1-9][0-9]?%$|" + SizePattern}
+}
+
+func (k memoryKind) read(r *reader, n *node, into *boards.Memory) {
+	if share, is := strings.CutSuffix(n.text, "%"); is && n.shape == shapeScalar {
+		if p, err := strconv.Atoi(share); err == nil && p >= 1 && p <= 99 {
+			into.Percent = p
+			return
+		}
+	}
+	b, err := ParseSize(n.text)
+	if n.shape != shapeScalar || err != nil || b < 1<<20 {
+		r.wrong(n, k.label())
+		return
+	}
+	into.Bytes = b
+}
+
+// of is set for the settings of a profile, which have no defaults but zero.
+func of[T, V any](key string, field func(*T) *V, k kind[V], doc string, options ...option) *setting {
+	return set(key, at(field).is(k), doc, options...)
+}
+
+var profileObject = &object[boards.Profile]{section: section{what: "a board", list: []*setting{
+	of("id", func(p *boards.Profile) *string { return &p.ID }, devKind, "Name of the profile, that of its file.", required()),
+	of("name", func(p *boards.Profile) *string { return &p.Name }, factKind, "Name of the board, for people.", required()),
+	of("detect", func(p *boards.Profile) *boards.Detect { return &p.Detect }, detectObject, "How the board is known.", required()),
+	of("arch", func(p *boards.Profile) *string { return &p.Arch }, words("arm64", "arm", "amd64"), "Go's name of the processor.", required()),
+	of("goarm64", func(p *boards.Profile) *string { return &p.GOARM64 }, words("v8.0", "v8.2"), "Highest architecture level to build for. The released binaries need v8.0."),
+	of("goarm", func(p *boards.Profile) *string { return &p.GOARM }, words("7"), "The same of 32-bit processors."),
+	of("cpus", func(p *boards.Profile) *int { return &p.CPUs }, countKind, "Cores."),
+	of("ram_mb", func(p *boards.Profile) *[]int { return &p.RAMMB }, listOf[int]{of: countKind}, "Memory in MiB: the least and the most that it is sold with."),
+	of("storage", func(p *boards.Profile) *[]*boards.Storage { return &p.Storage }, listOf[*boards.Storage]{of: optional[boards.Storage]{storageObject}}, "Devices that state_dir may lie on."),
+	of("rtc", func(p *boards.Profile) *boards.RTC { return &p.RTC }, rtcObject, "Clock that goes on without power."),
+	of("watchdog", func(p *boards.Profile) *boards.Watchdog { return &p.Watchdog }, watchdogObject, "What resets the board when its kernel hangs."),
+	of("leds", func(p *boards.Profile) *boards.LEDs { return &p.LEDs }, boardLEDsObject, "Directories in /sys/class/leds: defaults of led in the config."),
+	of("power", func(p *boards.Profile) *boards.Power { return &p.Power }, powerObject, "What tells that the supply ends."),
+	of("thermal_zone", func(p *boards.Profile) *string { return &p.Thermal }, factKind, "Directory in /sys that tells the processor's temperature."),
+	of("updater", func(p *boards.Profile) *boards.Updater { return &p.Updater }, updaterObject, "How the software is renewed."),
+	of("limits", func(p *boards.Profile) *boards.Limits { return &p.Limits }, limitsObject, "Limits of the service; GOMEMLIMIT the agent sets itself."),
+	of("journal", func(p *boards.Profile) *boards.Journal { return &p.Journal }, boardJournalObject, "Defaults of journal in the config."),
+	of("checkpoint", func(p *boards.Profile) *boards.Checkpoint { return &p.Checkpoint }, boardCheckpointObject, "Defaults of checkpoint in the config."),
+	of("flash", func(p *boards.Profile) *boards.Flash { return &p.Flash }, boardFlashObject, "What the storage may be asked to bear."),
+	of("quirks", func(p *boards.Profile) *[]string { return &p.Quirks }, listOf[string]{of: factKind}, "What else is good to know, a sentence each."),
+	of("tested", func(p *boards.Profile) *string { return &p.Tested }, words("untested", "community", "lab", "ci-qemu"), "How far weir ran on it.", required()),
+	of("sources", func(p *boards.Profile) *[]*boards.Source { return &p.Sources }, listOf[*boards.Source]{of: optional[boards.Source]{sourceOfProfile}, least: 1}, "Where all this is from.", required()),
+}}, check: checkProfile}
