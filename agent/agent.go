@@ -24,6 +24,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/systemd"
+	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
@@ -43,10 +44,13 @@ type Options struct {
 	TrustClock bool
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
+	// Machine is what the hardware says of itself: a config takes its board's defaults from it. nil: every config has the built-in ones.
+	Machine *boards.Facts
 
 	claims       claims  // of tests
 	hasty        bool    // planted by tests: plans on probation are uploaded
 	replayUnheld bool    // planted by tests: streams are opened before the results of shipped records are made
+	leds         string  // of tests: a directory in place of /sys/class/leds
 	fs           disk.FS // nil: disk.OS
 	looks        bool    // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
@@ -98,6 +102,9 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), fence: newFence(), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if a.fs = o.fs; a.fs == nil {
 		a.fs = disk.OS
+	}
+	if err := a.settleBoard(cfg); err != nil {
+		return nil, err
 	}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.Close())
@@ -305,6 +312,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return a.offsites.run(gctx) })
 	}
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
+	group.Go(func() error { return a.lamps().Run(gctx, a.shownState) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

@@ -62,7 +62,13 @@ func Arch(machine string) string {
 }
 
 // Pick is pure: the profile of which the machine says the most specific name, else the generic one of its processor. No profile at all is "".
-func Pick(profiles []Known, f Facts) Choice {
+func Pick(profiles []Known, f Facts) Choice { return pick(profiles, f, moreSpecific) }
+
+func moreSpecific(a, b match) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.hits, a.hits), cmp.Compare(a.id, b.id))
+}
+
+func pick(profiles []Known, f Facts, order func(a, b match) int) Choice {
 	var found []match
 	for i := range profiles {
 		if m, ok := profiles[i].match(f); ok {
@@ -72,9 +78,7 @@ func Pick(profiles []Known, f Facts) Choice {
 	if len(found) == 0 {
 		return fallback(profiles, f)
 	}
-	slices.SortFunc(found, func(a, b match) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.hits, a.hits), cmp.Compare(a.id, b.id))
-	})
+	slices.SortFunc(found, order)
 	best := found[0]
 	c := Choice{ID: best.id, Why: best.what}
 	for _, m := range found[1:] {

@@ -33,6 +33,14 @@ func TestProfilesAreRight(t *testing.T) {
 		for _, failure := range check(schema, plain(root), "") {
 			t.Errorf("%s: %s", id, failure)
 		}
+		written, err := json.Marshal(p)
+		var again any
+		if err != nil || json.Unmarshal(written, &again) != nil {
+			t.Fatal(err)
+		}
+		for _, failure := range check(schema, again, "") {
+			t.Errorf("%s as JSON: %s", id, failure)
+		}
 		if boards.Generic(id) && (p.Journal.LingerMs|p.Checkpoint.IntervalS|p.Checkpoint.LocalKeep != 0 || p.Limits.GOMEMLIMIT != 0 || p.LEDs.Status != "") {
 			t.Errorf("%s sets something: a machine that nobody knows keeps the built-in defaults", id)
 		}

@@ -33,6 +33,7 @@ type setting struct {
 	fallback string // default, as text of the file; "" none
 	required bool
 	secret   bool     // names a file with a secret
+	boarded  bool     // a board's profile may give another default
 	aliases  []string // other keys accepted in this object
 	flink    []string // Flink's names, accepted at the level of a pipeline
 	label    func() string
@@ -75,7 +76,13 @@ func set(key string, v value, doc string, options ...option) *setting {
 	for _, o := range options {
 		o(s)
 	}
-	s.read = func(r *reader, n *node, object any) { v.read(r, n, v.at(object)) }
+	s.read = func(r *reader, n *node, object any) {
+		into := v.at(object)
+		if s.boarded && r.given != nil {
+			r.given[into] = n.pos
+		}
+		v.read(r, n, into)
+	}
 	s.absent = func(object any) {
 		into := v.at(object)
 		if o, ok := v.kind.(sectioned); ok {
@@ -128,11 +135,13 @@ func flink(name string) option     { return func(s *setting) { s.flink = append(
 func alias(names ...string) option {
 	return func(s *setting) { s.aliases = append(s.aliases, names...) }
 }
+func byBoard() option    { return func(s *setting) { s.boarded = true } }
 func secretFile() option { return func(s *setting) { s.secret = true } }
 
 // reader collects the problems of one file.
 type reader struct {
 	problems *plan.Problems
+	given    map[any]plan.Pos // boarded settings of the file, by where their value goes; nil: nobody asks
 }
 
 func (r *reader) wrong(n *node, label string) {

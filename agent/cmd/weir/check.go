@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
@@ -23,6 +25,12 @@ func checkCommand(o *options) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			machine := boards.Read("/")
+			if err := cfg.Settle(machine); err != nil {
+				return err
+			}
+			_, memory := cfg.MemoryLimit(machine, os.Getenv("GOMEMLIMIT"))
+			cfg.On.Values = append(cfg.On.Values, memory)
 			space := agent.SpaceOf(cfg)
 			if o.output == "json" {
 				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space))
@@ -34,6 +42,9 @@ func checkCommand(o *options) *cobra.Command {
 			}
 			for _, l := range cfg.Links {
 				fmt.Fprintln(c.OutOrStdout(), l)
+			}
+			if err := printBoard(c.OutOrStdout(), &cfg.On); err != nil {
+				return err
 			}
 			for _, w := range cfg.Warnings {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
@@ -53,6 +64,7 @@ type checkReport struct {
 	Pipelines []checkPipeline `json:"pipelines"`
 	Warnings  []string        `json:"warnings"`
 	Space     agent.Space     `json:"space"`
+	Board     boardReport     `json:"board"`
 }
 
 type checkPipeline struct {
@@ -62,7 +74,7 @@ type checkPipeline struct {
 }
 
 func checked(cfg *config.Config, space agent.Space) checkReport {
-	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space}
+	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space, Board: boardReport{cfg.On.Choice, cfg.On.Values}}
 	for _, p := range cfg.Pipelines {
 		for _, region := range p.Regions() {
 			r.Pipelines = append(r.Pipelines, checkPipeline{
