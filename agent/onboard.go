@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 
+	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/led"
 )
@@ -31,9 +32,15 @@ func (a *Agent) lamps() *led.Lamps {
 	return l
 }
 
-// shownState is what the LEDs show.
+// shownState is what the LEDs show now.
 func (a *Agent) shownState() led.State {
-	switch s := a.Status(); {
+	s := a.Status()
+	return stateOf(&s)
+}
+
+// stateOf is pure.
+func stateOf(s *api.Status) led.State {
+	switch {
 	case s.Identity.Fenced != "":
 		return led.Fenced
 	case len(s.Problems) > 0:
