@@ -34,6 +34,7 @@ type Config struct {
 	Metrics   Metrics
 	Security  Security
 	Apply     Apply
+	Flash     Flash
 	// Warnings are what works, but not as the operator may think.
 	Warnings plan.Problems
 }
@@ -208,5 +209,6 @@ var top = &object[Config]{section: section{what: "the config", unknown: centralU
 	set("log", at(func(c *Config) *Log { return &c.Log }).is(logObject), "The agent's own log, on stderr."),
 	set("metrics", at(func(c *Config) *Metrics { return &c.Metrics }).is(metricsObject), "Prometheus metrics."),
 	applySetting,
+	flashSetting,
 	set("security", at(func(c *Config) *Security { return &c.Security }).is(securityObject), "What the operator allows beyond the safe choice."),
 }...)}}
