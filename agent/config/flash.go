@@ -15,6 +15,7 @@ type Flash struct {
 	DailyBudget        int64         // bytes; 0: from TBW and Years
 	LingerMax          time.Duration // of the journal
 	LingerImmediateMax time.Duration // the same while a sink has commit: immediate
+	InflightMax        int           // messages that a broker leaves unacknowledged
 	IntervalMax        time.Duration // between checkpoints
 	Governor           string        // on, off
 }
@@ -55,6 +56,8 @@ var flashObject = &object[Flash]{place: func(f *Flash, at plan.Pos) { f.Pos = at
 		"The governor stretches journal.linger so far and no further.", byDefault("1s")),
 	set("max_linger_immediate", at(func(f *Flash) *time.Duration { return &f.LingerImmediateMax }).is(durationKind{most: 10 * time.Second}),
 		"The same while a pipeline has a sink with commit: immediate, whose results wait for the journal.", byDefault("100ms")),
+	set("max_inflight", at(func(f *Flash) *int { return &f.InflightMax }).is(intKind{2, 65535}),
+		"Messages that the brokers leave unacknowledged (mosquitto: max_inflight_messages), of the broker with the fewest. A stretched linger ends when half of them have come: else the broker would wait for it, and its queue run over.", byDefault("20")),
 	set("max_checkpoint_interval", at(func(f *Flash) *time.Duration { return &f.IntervalMax }).is(durationKind{least: time.Second, most: 24 * time.Hour}),
 		"The governor stretches the checkpoint intervals so far and no further: results of commit: checkpoint wait for them.", byDefault("5m")),
 	set("governor", at(func(f *Flash) *string { return &f.Governor }).is(choiceKind{words: []string{GovernorOn, "off"}}),
