@@ -23,9 +23,9 @@ func checkCommand(o *options) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			space := agent.SpaceOf(cfg)
+			space, storage := agent.SpaceOf(cfg), agent.StorageOf(cfg)
 			if o.output == "json" {
-				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space))
+				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space, storage))
 			}
 			for _, p := range cfg.Pipelines {
 				for _, r := range p.Regions() {
@@ -41,6 +41,9 @@ func checkCommand(o *options) *cobra.Command {
 			if w := space.Warning(); w != "" {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
 			}
+			for _, f := range storage.Findings {
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", f)
+			}
 			fmt.Fprintf(c.OutOrStdout(), "%s: ok, %d pipelines, %d warnings\n", cfg.File, len(cfg.Pipelines), len(cfg.Warnings))
 			return nil
 		},
@@ -53,6 +56,7 @@ type checkReport struct {
 	Pipelines []checkPipeline `json:"pipelines"`
 	Warnings  []string        `json:"warnings"`
 	Space     agent.Space     `json:"space"`
+	Storage   agent.Storage   `json:"storage"`
 }
 
 type checkPipeline struct {
@@ -61,8 +65,8 @@ type checkPipeline struct {
 	Explain string `json:"explain"`
 }
 
-func checked(cfg *config.Config, space agent.Space) checkReport {
-	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space}
+func checked(cfg *config.Config, space agent.Space, storage agent.Storage) checkReport {
+	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space, Storage: storage}
 	for _, p := range cfg.Pipelines {
 		for _, region := range p.Regions() {
 			r.Pipelines = append(r.Pipelines, checkPipeline{
