@@ -99,5 +99,5 @@ func parseOwn(text string) (bytes uint64, ok bool) {
 	return 0, false
 }
 
-// Boot names the time since the machine was started, "" when the kernel does not.
+// Boot names the time since the machine was started, "" where that is hidden (systemd's ProcSubset=pid): then a counter that has not gone back counts as going on.
 func (s System) Boot() string { return line(s.proc("sys", "kernel", "random", "boot_id")) }

@@ -107,12 +107,10 @@ func (s System) below(d *Device, m *Mount, depth int) {
 	}
 	number := m.Device
 	if strings.HasPrefix(number, "0:") { // a number of the file system's own: btrfs, zfs
-		major, minor, ok := s.rdev(m.Source)
-		if !ok {
+		if number = s.numberOf(m.Source); number == "" {
 			d.Why = fmt.Sprintf("%s on %s does not tell its disk", m.FS, m.Source)
 			return
 		}
-		number = fmt.Sprintf("%d:%d", major, minor)
 	}
 	node, err := filepath.EvalSymlinks(s.sys("dev", "block", number))
 	if err != nil {
@@ -120,6 +118,17 @@ func (s System) below(d *Device, m *Mount, depth int) {
 		return
 	}
 	s.follow(d, node, depth)
+}
+
+// numberOf is the number of a device file, "" when it is none. Where /dev is hidden (systemd's PrivateDevices), sysfs knows it by name.
+func (s System) numberOf(source string) string {
+	if major, minor, ok := s.rdev(source); ok {
+		return fmt.Sprintf("%d:%d", major, minor)
+	}
+	if name, ok := strings.CutPrefix(source, "/dev/"); ok {
+		return line(s.sys("class", "block", name, "dev"))
+	}
+	return ""
 }
 
 // follow goes from a node of sysfs to whole disks.
@@ -167,10 +176,7 @@ func (s System) disk(name string) Disk {
 	case strings.HasPrefix(name, "ram"), strings.HasPrefix(name, "zram"):
 		d.Kind = RAM
 	default:
-		d.Kind = Kind(strings.TrimRight(name, "0123456789"))
-		if d.Kind = Kind(strings.TrimRight(name[:min(len(name), 2)], "0123456789")); d.Kind == "" {
-			d.Kind = "disk"
-		}
+		d.Kind = Kind(name[:min(len(name), 2)])
 	}
 	return d
 }

@@ -44,7 +44,7 @@ func Open(o Options) (*Meter, error) {
 	if r != nil && r.Device == m.device.Name() {
 		m.record = *r
 		if cerr == nil {
-			m.add(Sum{Device: Since(r.Counter, c.Written, r.Boot != "" && r.Boot == boot)})
+			m.add(Sum{Device: Since(r.Counter, c.Written, r.Boot == boot)})
 		}
 	}
 	m.record.Device, m.record.Boot, m.record.Counter = m.device.Name(), boot, c.Written

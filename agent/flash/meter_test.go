@@ -123,6 +123,27 @@ func TestIdleKeepsNothing(t *testing.T) {
 	}
 }
 
+// TestHiddenBoot: where the boot's name is hidden, a restart does not count the bytes since boot again.
+func TestHiddenBoot(t *testing.T) {
+	b := newBench(t)
+	b.s.rewrite(t, "", "proc/sys/kernel/random/boot_id")
+	b.open()
+	b.wrote(1100, 0)
+	b.look(time.Hour)
+	b.keep()
+	b.wrote(1105, 0)
+	b.open()
+	if u := b.m.Usage(); u.Total.Device != 105*512 {
+		t.Errorf("%d bytes, want %d", u.Total.Device, 105*512)
+	}
+	b.keep()
+	b.wrote(9, 0)
+	b.open()
+	if u := b.m.Usage(); u.Total.Device != 114*512 {
+		t.Errorf("%d bytes after a boot, want %d", u.Total.Device, 114*512)
+	}
+}
+
 func TestOtherDiskBeginsAnew(t *testing.T) {
 	b := newBench(t)
 	b.wrote(2000, 0)
