@@ -22,6 +22,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/systemd"
 	"github.com/weirstream/weir/boards"
@@ -47,12 +48,14 @@ type Options struct {
 	// Machine is what the hardware says of itself: a config takes its board's defaults from it. nil: every config has the built-in ones.
 	Machine *boards.Facts
 
-	claims       claims  // of tests
-	hasty        bool    // planted by tests: plans on probation are uploaded
-	replayUnheld bool    // planted by tests: streams are opened before the results of shipped records are made
-	leds         string  // of tests: a directory in place of /sys/class/leds
-	fs           disk.FS // nil: disk.OS
-	looks        bool    // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
+	claims       claims        // of tests
+	hasty        bool          // planted by tests: plans on probation are uploaded
+	replayUnheld bool          // planted by tests: streams are opened before the results of shipped records are made
+	leds         string        // of tests: a directory in place of /sys/class/leds
+	fs           disk.FS       // nil: disk.OS
+	system       flash.System  // of tests
+	flashEvery   time.Duration // of tests: how often what is written to flash is looked at and decided on
+	looks        bool          // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
 
 // Agent is one running daemon.
@@ -81,8 +84,9 @@ type Agent struct {
 	started    time.Time
 	spaceEvery time.Duration // spaceCheckEvery; a test looks itself, when it is ready
 	rebirths   *rebirths
-	failed     chan error // holds the journal's failure
-	refused    chan error // holds why no pipeline can run
+	flash      *flashKeeper // nil: a look that changes nothing
+	failed     chan error   // holds the journal's failure
+	refused    chan error   // holds why no pipeline can run
 	allowEmpty *permit
 	acceptGap  *permit
 	earlyMu    sync.Mutex
@@ -173,6 +177,9 @@ func (a *Agent) open() (err error) {
 		all.supervisors = append(all.supervisors, s)
 	}
 	a.roster.Store(&all)
+	if !a.looks() {
+		a.flash = a.openFlash()
+	}
 	return nil
 }
 
@@ -306,6 +313,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
 	group.Go(func() error { return a.rebirths.run(gctx) })
+	group.Go(func() error { return a.flash.run(gctx) })
 	group.Go(func() error { return a.watchClaim(gctx) })
 	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.wait() }) })
 	if a.fence.err() == nil {

@@ -130,7 +130,7 @@ type Flash struct {
 	DailyBudget            int64  `json:"daily_budget,omitempty"` // bytes; 0: none
 	MaxLingerMs            int    `json:"max_linger_ms,omitempty"`
 	MaxCheckpointIntervalS int    `json:"max_checkpoint_interval_s,omitempty"`
-	Governor               string `json:"governor"` // on, off
+	Governor               string `json:"governor,omitempty"` // on, off
 }
 
 // Source says how parts of the profile are known.

@@ -48,7 +48,7 @@ type LED struct{ Status, Alarm string }
 const ledNone = "none"
 
 // ledKind is a directory in /sys/class/leds.
-var ledKind = stringKind{textKind{what: "a LED's name in /sys/class/leds, or none", pattern: `^[^/ '"$` + "`" + `\\]+$`, allowed: "a LED's name in /sys/class/leds, or none", check: checkDevice}}
+var ledKind = stringKind{textKind{what: "a LED's name in /sys/class/leds, or none", pattern: `^[^/ '"$` + "`" + `\\]+$`, allowed: "a LED's name in /sys/class/leds, or none", check: checkSysName}}
 
 var ledSetting = set("led", at(func(c *Config) *LED { return &c.LED }).is(&object[LED]{section: section{what: "led", list: []*setting{
 	set("status", at(func(l *LED) *string { return &l.Status }).is(ledKind), "Lit while the agent works, blinking while something is wrong, flashing twice while another device has its place, dark when it has stopped. Left out: the board's.", byBoard()),
@@ -113,6 +113,7 @@ func (c *Config) overlay(b *Board) {
 		pl.CommitIntervalMs = pl.Checkpoint.Interval.Milliseconds()
 		pl.regions = nil // they are copies
 	}
+	c.overlayFlash(o, p)
 	led := func(s string) string {
 		if s == "" || s == ledNone {
 			return ledNone
@@ -122,6 +123,26 @@ func (c *Config) overlay(b *Board) {
 	settleTo(o, "led.status", &c.LED.Status, p.LEDs.Status, led)
 	settleTo(o, "led.alarm", &c.LED.Alarm, p.LEDs.Alarm, led)
 }
+
+// overlayFlash sets what the storage is to bear.
+func (c *Config) overlayFlash(o overlay, p *boards.Profile) {
+	known := func(word string) func(int64) string {
+		return func(n int64) string {
+			if n == 0 {
+				return word
+			}
+			return FormatSize(n)
+		}
+	}
+	settleTo(o, "flash.device", &c.Flash.Device, p.Flash.Device, plainText)
+	settleTo(o, "flash.tbw", &c.Flash.TBW, p.Flash.TBW, known("unknown"))
+	settleTo(o, "flash.daily_budget", &c.Flash.DailyBudget, p.Flash.DailyBudget, known("auto"))
+	settleTo(o, "flash.max_linger", &c.Flash.LingerMax, time.Duration(p.Flash.MaxLingerMs)*time.Millisecond, FormatDuration)
+	settleTo(o, "flash.max_checkpoint_interval", &c.Flash.IntervalMax, time.Duration(p.Flash.MaxCheckpointIntervalS)*time.Second, FormatDuration)
+	settleTo(o, "flash.governor", &c.Flash.Governor, p.Flash.Governor, plainText)
+}
+
+func plainText(s string) string { return s }
 
 type overlay struct {
 	c *Config

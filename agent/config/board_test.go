@@ -23,12 +23,13 @@ func machineOf(k boards.Known) boards.Facts {
 
 // drawn is a config with some of the settings that a board may set.
 type drawn struct {
-	text   string
-	linger int // ms; 0: left out
-	every  int // s
-	keep   int
-	led    string
-	flink  bool
+	text    string
+	linger  int // ms; 0: left out
+	every   int // s
+	keep    int
+	led     string
+	flink   bool
+	stretch bool // flash.max_linger is 2s
 }
 
 func drawConfig(t *rapid.T) (d drawn) {
@@ -53,6 +54,9 @@ func drawConfig(t *rapid.T) (d drawn) {
 	}
 	if d.linger > 0 {
 		d.text += fmt.Sprintf("journal: {linger: %dms}\n", d.linger)
+	}
+	if d.stretch = rapid.Bool().Draw(t, "stretch"); d.stretch {
+		d.text += "flash: {max_linger: 2s}\n"
 	}
 	if d.led != "" {
 		d.text += "led: {status: " + d.led + "}\n"
@@ -87,6 +91,9 @@ func precedence(c *Config, d drawn) (wrong []string) {
 	want("journal.linger", c.Journal.Linger, time.Duration(d.linger)*ms, time.Duration(p.Journal.LingerMs)*ms, 5*ms, d.linger > 0, p.Journal.LingerMs > 0)
 	want("pipelines.p.checkpoint.interval", pl.Checkpoint.Interval, time.Duration(d.every)*s, time.Duration(p.Checkpoint.IntervalS)*s, 10*s, d.every > 0, p.Checkpoint.IntervalS > 0)
 	want("pipelines.p.checkpoint.retained", pl.Checkpoint.Retained, d.keep, p.Checkpoint.LocalKeep, 3, d.keep > 0, p.Checkpoint.LocalKeep > 0)
+	want("flash.tbw", c.Flash.TBW, int64(0), p.Flash.TBW, int64(0), false, p.Flash.TBW > 0)
+	want("flash.governor", c.Flash.Governor, "", p.Flash.Governor, GovernorOn, false, p.Flash.Governor != "")
+	want("flash.max_linger", c.Flash.LingerMax, 2*s, time.Duration(p.Flash.MaxLingerMs)*ms, s, d.stretch, p.Flash.MaxLingerMs > 0)
 	want("led.status", c.LED.Status, d.led, p.LEDs.Status, "", d.led != "", p.LEDs.Status != "")
 	if pl.CommitIntervalMs != pl.Checkpoint.Interval.Milliseconds() {
 		wrong = append(wrong, "the plan knows another interval")
@@ -137,7 +144,7 @@ func TestMachinesNobodyKnowsKeepTheDefaults(t *testing.T) {
 		if err := c.Settle(boards.Facts{Machine: "aarch64", Compatible: []string{"acme,gateway"}}); err != nil {
 			t.Fatal(err)
 		}
-		if c.Journal.Linger != want.Journal.Linger || c.Pipelines[0].Checkpoint != want.Pipelines[0].Checkpoint || c.LED != (LED{}) {
+		if c.Journal.Linger != want.Journal.Linger || c.Pipelines[0].Checkpoint != want.Pipelines[0].Checkpoint || c.Flash != want.Flash || c.LED != (LED{}) {
 			t.Errorf("%q: %+v %+v %+v", board, c.Journal, c.Pipelines[0].Checkpoint, c.LED)
 		}
 	}

@@ -37,6 +37,7 @@ type Config struct {
 	Metrics     Metrics
 	Security    Security
 	Apply       Apply
+	Flash       Flash
 	// Warnings are what works, but not as the operator may think.
 	Warnings plan.Problems
 	// On is filled by Settle: the board and what came of it.
@@ -220,5 +221,6 @@ var top = &object[Config]{section: section{what: "the config", unknown: centralU
 	set("metrics", at(func(c *Config) *Metrics { return &c.Metrics }).is(metricsObject), "Prometheus metrics."),
 	applySetting,
 	ledSetting,
+	flashSetting,
 	set("security", at(func(c *Config) *Security { return &c.Security }).is(securityObject), "What the operator allows beyond the safe choice."),
 }...)}}

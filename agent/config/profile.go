@@ -74,13 +74,13 @@ var (
 	// factKind is any text.
 	factKind = stringKind{textKind{what: "a text"}}
 	// devKind is a name in /dev or /sys.
-	devKind = stringKind{textKind{what: "a name without / and spaces", pattern: `^[^/ ]+$`, allowed: "a name without / and spaces", check: checkDevice}}
+	devKind = stringKind{textKind{what: "a name without / and spaces", pattern: `^[^/ ]+$`, allowed: "a name without / and spaces", check: checkSysName}}
 	// sizeTaken is a size; 0 none.
 	sizeTaken = sizeKind{most: math.MaxInt64}
 	countKind = intKind{0, math.MaxInt32}
 )
 
-func checkDevice(s string) string {
+func checkSysName(s string) string {
 	if s == "." || s == ".." || strings.ContainsAny(s, "/ '\"\\$`\n\x00") {
 		return "it is no name of a device"
 	}

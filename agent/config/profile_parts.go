@@ -93,7 +93,7 @@ var boardFlashObject = &object[boards.Flash]{section: section{what: "flash", lis
 	of("daily_budget", func(f *boards.Flash) *int64 { return &f.DailyBudget }, sizeTaken, "Bytes that may be written in a day."),
 	of("max_linger_ms", func(f *boards.Flash) *int { return &f.MaxLingerMs }, intKind{0, 10000}, "Longest journal.linger that a budget may lead to, in milliseconds."),
 	of("max_checkpoint_interval_s", func(f *boards.Flash) *int { return &f.MaxCheckpointIntervalS }, intKind{0, 86400}, "Longest checkpoint.interval that a budget may lead to, in seconds."),
-	of("governor", func(f *boards.Flash) *string { return &f.Governor }, words("on", "off"), "Whether a budget leads to longer ones.", required()),
+	of("governor", func(f *boards.Flash) *string { return &f.Governor }, words("on", "off"), "Whether a budget leads to longer ones."),
 }}}
 
 var sourceOfProfile = &object[boards.Source]{section: section{what: "a source", list: []*setting{

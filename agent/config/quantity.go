@@ -171,6 +171,12 @@ func FormatSize(bytes int64) string {
 			return strconv.FormatInt(bytes/unit, 10) + u
 		}
 	}
+	if bytes > 0 && bytes%1e9 == 0 { // as data sheets have it
+		if bytes%1e12 == 0 {
+			return strconv.FormatInt(bytes/1e12, 10) + "TB"
+		}
+		return strconv.FormatInt(bytes/1e9, 10) + "GB"
+	}
 	return strconv.FormatInt(bytes, 10) + "B"
 }
 

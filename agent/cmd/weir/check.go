@@ -31,9 +31,9 @@ func checkCommand(o *options) *cobra.Command {
 			}
 			_, memory := cfg.MemoryLimit(machine, os.Getenv("GOMEMLIMIT"))
 			cfg.On.Values = append(cfg.On.Values, memory)
-			space := agent.SpaceOf(cfg)
+			space, storage := agent.SpaceOf(cfg), agent.StorageOf(cfg)
 			if o.output == "json" {
-				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space))
+				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space, storage))
 			}
 			for _, p := range cfg.Pipelines {
 				for _, r := range p.Regions() {
@@ -52,6 +52,9 @@ func checkCommand(o *options) *cobra.Command {
 			if w := space.Warning(); w != "" {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
 			}
+			for _, f := range storage.Findings {
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", f)
+			}
 			fmt.Fprintf(c.OutOrStdout(), "%s: ok, %d pipelines, %d warnings\n", cfg.File, len(cfg.Pipelines), len(cfg.Warnings))
 			return nil
 		},
@@ -65,6 +68,7 @@ type checkReport struct {
 	Warnings  []string        `json:"warnings"`
 	Space     agent.Space     `json:"space"`
 	Board     boardReport     `json:"board"`
+	Storage   agent.Storage   `json:"storage"`
 }
 
 type checkPipeline struct {
@@ -73,8 +77,8 @@ type checkPipeline struct {
 	Explain string `json:"explain"`
 }
 
-func checked(cfg *config.Config, space agent.Space) checkReport {
-	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space, Board: boardReport{cfg.On.Choice, cfg.On.Values}}
+func checked(cfg *config.Config, space agent.Space, storage agent.Storage) checkReport {
+	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space, Board: boardReport{cfg.On.Choice, cfg.On.Values}, Storage: storage}
 	for _, p := range cfg.Pipelines {
 		for _, region := range p.Regions() {
 			r.Pipelines = append(r.Pipelines, checkPipeline{
