@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -78,7 +79,7 @@ func pick(profiles []Known, f Facts, order func(a, b match) int) Choice {
 	if len(found) == 0 {
 		return fallback(profiles, f)
 	}
-	slices.SortFunc(found, order)
+	sort.Slice(found, func(i, j int) bool { return order(found[i], found[j]) < 0 })
 	best := found[0]
 	c := Choice{ID: best.id, Why: best.what}
 	for _, m := range found[1:] {

@@ -23,7 +23,9 @@ func ParseProfile(file string, text []byte) (*boards.Profile, error) {
 		root = &node{pos: plan.Pos{File: file, Line: 1, Column: 1}, shape: shapeMapping}
 	}
 	if root != nil && root.shape != shapeRefused {
-		profileObject.read(&reader{problems: &problems}, root, p)
+		r := &reader{problems: &problems}
+		profileObject.section.read(r, root, p, untyped{})
+		checkProfile(r, root, p)
 	}
 	if err := problems.Err(); err != nil {
 		return nil, err
@@ -99,7 +101,8 @@ func (memoryKind) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": "^[1-9][0-9]?%$|" + SizePattern}
 }
 
-func (k memoryKind) read(r *reader, n *node, into *boards.Memory) {
+func (k memoryKind) readAny(r *reader, n *node, at any) {
+	into := at.(*boards.Memory)
 	if share, is := strings.CutSuffix(n.text, "%"); is && n.shape == shapeScalar {
 		if p, err := strconv.Atoi(share); err == nil && p >= 1 && p <= 99 {
 			into.Percent = p
@@ -114,32 +117,27 @@ func (k memoryKind) read(r *reader, n *node, into *boards.Memory) {
 	into.Bytes = b
 }
 
-// of is set for the settings of a profile, which have no defaults but zero.
-func of[T, V any](key string, field func(*T) *V, k kind[V], doc string, options ...option) *setting {
-	return set(key, at(field).is(k), doc, options...)
-}
-
-var profileObject = &object[boards.Profile]{section: section{what: "a board", list: []*setting{
-	of("id", func(p *boards.Profile) *string { return &p.ID }, devKind, "Name of the profile, that of its file.", required()),
-	of("name", func(p *boards.Profile) *string { return &p.Name }, factKind, "Name of the board, for people.", required()),
-	of("detect", func(p *boards.Profile) *boards.Detect { return &p.Detect }, detectObject, "How the board is known.", required()),
-	of("arch", func(p *boards.Profile) *string { return &p.Arch }, words("arm64", "arm", "amd64"), "Go's name of the processor.", required()),
-	of("goarm64", func(p *boards.Profile) *string { return &p.GOARM64 }, words("v8.0", "v8.2"), "Highest architecture level to build for. The released binaries need v8.0."),
-	of("goarm", func(p *boards.Profile) *string { return &p.GOARM }, words("7"), "The same of 32-bit processors."),
-	of("cpus", func(p *boards.Profile) *int { return &p.CPUs }, countKind, "Cores."),
-	of("ram_mb", func(p *boards.Profile) *[]int { return &p.RAMMB }, listOf[int]{of: countKind}, "Memory in MiB: the least and the most that it is sold with."),
-	of("storage", func(p *boards.Profile) *[]*boards.Storage { return &p.Storage }, listOf[*boards.Storage]{of: optional[boards.Storage]{storageObject}}, "Devices that state_dir may lie on."),
-	of("rtc", func(p *boards.Profile) *boards.RTC { return &p.RTC }, rtcObject, "Clock that goes on without power."),
-	of("watchdog", func(p *boards.Profile) *boards.Watchdog { return &p.Watchdog }, watchdogObject, "What resets the board when its kernel hangs."),
-	of("leds", func(p *boards.Profile) *boards.LEDs { return &p.LEDs }, boardLEDsObject, "Directories in /sys/class/leds: defaults of led in the config."),
-	of("power", func(p *boards.Profile) *boards.Power { return &p.Power }, powerObject, "What tells that the supply ends."),
-	of("thermal_zone", func(p *boards.Profile) *string { return &p.Thermal }, factKind, "Directory in /sys that tells the processor's temperature."),
-	of("updater", func(p *boards.Profile) *boards.Updater { return &p.Updater }, updaterObject, "How the software is renewed."),
-	of("limits", func(p *boards.Profile) *boards.Limits { return &p.Limits }, limitsObject, "Limits of the service; GOMEMLIMIT the agent sets itself."),
-	of("journal", func(p *boards.Profile) *boards.Journal { return &p.Journal }, boardJournalObject, "Defaults of journal in the config."),
-	of("checkpoint", func(p *boards.Profile) *boards.Checkpoint { return &p.Checkpoint }, boardCheckpointObject, "Defaults of checkpoint in the config."),
-	of("flash", func(p *boards.Profile) *boards.Flash { return &p.Flash }, boardFlashObject, "What the storage may be asked to bear."),
-	of("quirks", func(p *boards.Profile) *[]string { return &p.Quirks }, listOf[string]{of: factKind}, "What else is good to know, a sentence each."),
-	of("tested", func(p *boards.Profile) *string { return &p.Tested }, words("untested", "community", "lab", "ci-qemu"), "How far weir ran on it.", required()),
-	of("sources", func(p *boards.Profile) *[]*boards.Source { return &p.Sources }, listOf[*boards.Source]{of: optional[boards.Source]{sourceOfProfile}, least: 1}, "Where all this is from.", required()),
-}}, check: checkProfile}
+var profileObject = &sectionKind{section{what: "a board", list: []*setting{
+	member("id", devKind, "Name of the profile, that of its file.", required()),
+	member("name", factKind, "Name of the board, for people.", required()),
+	member("detect", detectObject, "How the board is known.", required()),
+	member("arch", words("arm64", "arm", "amd64"), "Go's name of the processor.", required()),
+	member("goarm64", words("v8.0", "v8.2"), "Highest architecture level to build for. The released binaries need v8.0."),
+	member("goarm", words("7"), "The same of 32-bit processors."),
+	member("cpus", countKind, "Cores."),
+	member("ram_mb", listOf[int]{of: countKind}, "Memory in MiB: the least and the most that it is sold with."),
+	member("storage", &recordsKind{of: storageObject}, "Devices that state_dir may lie on."),
+	member("rtc", rtcObject, "Clock that goes on without power."),
+	member("watchdog", watchdogObject, "What resets the board when its kernel hangs."),
+	member("leds", boardLEDsObject, "Directories in /sys/class/leds: defaults of led in the config."),
+	member("power", powerObject, "What tells that the supply ends."),
+	member("thermal_zone", factKind, "Directory in /sys that tells the processor's temperature."),
+	member("updater", updaterObject, "How the software is renewed."),
+	member("limits", limitsObject, "Limits of the service; GOMEMLIMIT the agent sets itself."),
+	member("journal", boardJournalObject, "Defaults of journal in the config."),
+	member("checkpoint", boardCheckpointObject, "Defaults of checkpoint in the config."),
+	member("flash", boardFlashObject, "What the storage may be asked to bear."),
+	member("quirks", listOf[string]{of: factKind}, "What else is good to know, a sentence each."),
+	member("tested", words("untested", "community", "lab", "ci-qemu"), "How far weir ran on it.", required()),
+	member("sources", &recordsKind{of: sourceOfProfile, least: 1}, "Where all this is from.", required()),
+}}}
