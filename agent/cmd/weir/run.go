@@ -80,6 +80,7 @@ func runReloading(ctx context.Context, a *agent.Agent) error {
 			}
 		}
 	})
+	group.Go(func() { shedStart(reloading, a.Ready) })
 	err := a.Run(ctx)
 	stop()
 	group.Wait()
