@@ -86,6 +86,7 @@ func runReloading(ctx context.Context, a *agent.Agent) error {
 			}
 		}
 	})
+	group.Go(func() { shedStart(reloading, a.Ready) })
 	err := a.Run(ctx)
 	stop()
 	group.Wait()
