@@ -166,16 +166,14 @@ func ParseSize(text string) (int64, error) {
 
 // FormatSize writes a size in the largest unit that keeps it whole.
 func FormatSize(bytes int64) string {
-	for _, u := range []string{"TiB", "GiB", "MiB", "KiB"} {
+	units := []string{"TiB", "GiB", "MiB", "KiB"}
+	if bytes%(1<<20) != 0 { // as data sheets have it
+		units = []string{"TB", "GB", "KiB"}
+	}
+	for _, u := range units {
 		if unit := int64(sizeUnits[u]); bytes >= unit && bytes%unit == 0 {
 			return strconv.FormatInt(bytes/unit, 10) + u
 		}
-	}
-	if bytes > 0 && bytes%1e9 == 0 { // as data sheets have it
-		if bytes%1e12 == 0 {
-			return strconv.FormatInt(bytes/1e12, 10) + "TB"
-		}
-		return strconv.FormatInt(bytes/1e9, 10) + "GB"
 	}
 	return strconv.FormatInt(bytes, 10) + "B"
 }
