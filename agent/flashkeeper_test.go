@@ -19,6 +19,7 @@ type fakeCard struct {
 	t    *testing.T
 	root string
 	sys  flash.System
+	base uint64 // bytes of others
 }
 
 func newFakeCard(t *testing.T, options string) *fakeCard {
@@ -69,31 +70,38 @@ func flashBench(t *testing.T, card *fakeCard, flashConfig string) *bench {
 	return b
 }
 
+// busy has a message come and the disk take what the journal wrote, and as much again of checkpoints.
+func (c *fakeCard) busy(b *bench, id *int) {
+	*id++
+	b.put(*id, *id)
+	own := b.agent.journal.Stats().Log.PagesWritten * 4096 * 2
+	c.base += 4096 // others
+	c.wrote(c.base+own, own)
+}
+
 // TestGovernorStretchesARunningAgent: too much reaches the disk, linger and checkpoints are stretched to the user's limits and no further, new attempts too; when it
 // ends they are as configured.
 func TestGovernorStretchesARunningAgent(t *testing.T) {
 	card := newFakeCard(t, "rw")
-	b := flashBench(t, card, "{daily_budget: 1GiB, tbw: 8TB, max_linger: 200ms, max_linger_immediate: 1s, max_checkpoint_interval: 1s}")
+	b := flashBench(t, card, "{daily_budget: 1MiB, tbw: 8TB, max_linger: 200ms, max_linger_immediate: 1s, max_checkpoint_interval: 1s}")
 	b.start()
-	written := uint64(0)
+	id := 0
 	s := b.await("a stretch of everything", func(s *api.Status) bool {
-		written += 64 << 20
-		card.wrote(written, written/2)
+		card.busy(b, &id)
 		f := s.Flash
 		if f.Linger.Now > 0.2 || f.Interval.Now > 1 {
 			t.Fatalf("beyond the limits: %+v %+v", f.Linger, f.Interval)
 		}
 		return f.Linger.Now == 0.2 && f.Interval.Now == 1 && s.Pipelines[0].State == "running"
 	})
-	if f := s.Flash; f.Why == "" || f.Disk != "mmcblk0" || f.Kind != "eMMC" || f.UsedMost != 0.2 || f.Budget != 1<<30 || f.DayBytes == 0 || f.DayOwn == 0 {
+	if f := s.Flash; f.Why == "" || f.Disk != "mmcblk0" || f.Kind != "eMMC" || f.UsedMost != 0.2 || f.Budget != 1<<20 || f.DayBytes == 0 || f.DayOwn == 0 {
 		t.Errorf("%+v", f)
 	}
 	if at := b.agent.all()[0].running(); at == nil || at.agent.flash.leastInterval() != time.Second {
 		t.Error("the coordinators are not told")
 	}
 	s = b.await("what is told when nothing helps", func(s *api.Status) bool {
-		written += 64 << 20
-		card.wrote(written, written/2)
+		card.busy(b, &id)
 		return s.Flash.Short != ""
 	})
 	if all := strings.Join(s.Problems, "\n"); !strings.Contains(all, "the flash budget of the day will be passed") {
@@ -106,8 +114,7 @@ func TestGovernorStretchesARunningAgent(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
-	b.put(1, 100)
-	b.await("results", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= 100 })
+	b.await("results", func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= uint64(id) })
 	b.halt()
 	day := s.Flash.DayBytes
 	b.start()
@@ -116,7 +123,7 @@ func TestGovernorStretchesARunningAgent(t *testing.T) {
 		t.Errorf("%d bytes in the day after a restart, %d before", s.Flash.DayBytes, day)
 	}
 	b.halt()
-	b.wantIDs("p", [2]int{1, 100})
+	b.wantIDs("p", [2]int{1, id})
 }
 
 // TestImmediateResultsBoundTheStretch: an alarm that leaves at once does not wait longer for the journal than the config says.
@@ -124,10 +131,9 @@ func TestImmediateResultsBoundTheStretch(t *testing.T) {
 	card := newFakeCard(t, "rw")
 	b := flashBench(t, card, "{daily_budget: 1MiB, max_linger: 5s, max_linger_immediate: 40ms, max_checkpoint_interval: 1s}")
 	b.start()
-	written := uint64(0)
+	id := 0
 	s := b.await("a stretch", func(s *api.Status) bool {
-		written += 64 << 20
-		card.wrote(written, written)
+		card.busy(b, &id)
 		return s.Flash.Short != ""
 	})
 	if s.Flash.Linger.Now != 0.04 {

@@ -31,6 +31,8 @@ const (
 	// spare of the budget stays when a setting is relaxed: halving a setting at most doubles the bytes, so with less than half of it spent
 	// what is measured afterwards cannot ask for the stretch again, unless the load has grown by a ninth.
 	spare = 0.9
+	// partLeast: a setting whose part of the bytes is smaller is left as it is: the delay would be for next to nothing.
+	partLeast = 0.1
 	// stepMost bounds one stretch.
 	stepMost = 16
 	// ownLeast: below it stretching spares next to nothing.
@@ -86,7 +88,7 @@ func growth(from, to Setting) float64 {
 	return more
 }
 
-// stretch turns the knob that costs more, the other when the first has no way left.
+// stretch turns the knob that costs more; the other when the first has no way left, if there is something to be spared with it.
 func (l Limits) stretch(now Setting, f Facts, rest float64, why string) Verdict {
 	if f.Own < ownLeast {
 		return Verdict{now, why + "; others write nearly all of it, so nothing is stretched"}
@@ -109,12 +111,14 @@ func (l Limits) stretch(now Setting, f Facts, rest float64, why string) Verdict 
 		}
 		return next.Interval > now.Interval
 	}
-	first, second := linger, interval
-	if f.Journal < 0.5 {
-		first, second = interval, linger
+	turned := false
+	if f.Journal >= 0.5 {
+		turned = linger() || 1-f.Journal >= partLeast && interval()
+	} else {
+		turned = interval() || f.Journal >= partLeast && linger()
 	}
-	if !first() && !second() {
-		return Verdict{now, why + "; all is stretched as far as it may be"}
+	if !turned {
+		return Verdict{now, why + "; all is stretched as far as it may be, or as it helps"}
 	}
 	return Verdict{next, why}
 }

@@ -89,6 +89,8 @@ func TestDecisions(t *testing.T) {
 		{"checkpoints first", limits.Base, Facts{Budget: 1e9, Left: Day, Rate: 20e3, Own: 1, Journal: 0.1}, Setting{5 * time.Millisecond, 20 * time.Second}, "1.73 GB a day"},
 		{"nothing is left", limits.Base, Facts{Budget: 1e9, Spent: 2e9, Left: time.Hour, Rate: 20e3, Own: 1, Journal: 1}, Setting{80 * time.Millisecond, 10 * time.Second}, "60 min"},
 		{"others write", limits.Base, Facts{Budget: 1e9, Left: Day, Rate: 20e3, Own: 0.05, Journal: 1}, limits.Base, "others write"},
+		{"the other is not worth it", Setting{time.Second, 10 * time.Second}, Facts{Budget: 1e9, Left: Day, Rate: 20e3, Own: 1, Journal: 0.95}, Setting{time.Second, 10 * time.Second}, "as it helps"},
+		{"the other as well", Setting{time.Second, 10 * time.Second}, Facts{Budget: 1e9, Left: Day, Rate: 20e3, Own: 1, Journal: 0.8}, Setting{time.Second, 20 * time.Second}, "1.73 GB a day"},
 		{"all is stretched", limits.Most, Facts{Budget: 1e9, Left: Day, Rate: 20e3, Own: 1, Journal: 1}, limits.Most, "as far as it may"},
 		{"nothing is written", stretched, Facts{Budget: 1e9, Left: Day}, Setting{200 * time.Millisecond, time.Minute}, "0 B a day"},
 	} {
@@ -161,7 +163,7 @@ func walk(seed uint64, decide func(Limits, Setting, Facts) Verdict) (broken []st
 		if v.Linger < s.Linger || v.Interval < s.Interval {
 			lastRelax, relaxedAt = i, v.Setting
 		}
-		if f.Spent+f.Rate*f.Left.Seconds() > budget && f.Own >= ownLeast && !grew && (s.Linger < l.Most.Linger || s.Interval > 0 && s.Interval < l.Most.Interval) {
+		if f.Spent+f.Rate*f.Left.Seconds() > budget && f.Own >= ownLeast && !grew && (f.Journal >= partLeast && s.Linger < l.Most.Linger || 1-f.Journal >= partLeast && s.Interval > 0 && s.Interval < l.Most.Interval) {
 			broken = append(broken, fmt.Sprintf("window %d: %s of %s with %+v, and nothing is stretched", i, Bytes(f.Spent), Bytes(budget), s))
 		}
 		s = v.Setting
