@@ -118,6 +118,10 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 	$(GO) test -run '^$$' -bench . -benchmem ./pipeline/... ./store/... ./snapshot/... ./uplink/...
 	WEIR_BENCH=1 $(GO) test -count 1 -v -timeout 30m ./tests/bench/...
 
+.PHONY: flash-table
+flash-table: ## measure what the default config of each class of boards writes in a day, into docs/flash.md; half an hour, needs root
+	WEIR_FLASH_TABLE=1 $(GO) test -count 1 -v -timeout 90m -run 'TestFlashTable$$' ./tests/bench/flash
+
 .PHONY: crash
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash

@@ -78,7 +78,7 @@ func (l *Log) decide(now time.Time) step {
 	case l.closing || l.urgent || len(l.open.raw) >= frameRawBytes:
 		return step{commit: true}
 	}
-	wait := l.o.Linger - now.Sub(l.open.started)
+	wait := l.wait() - now.Sub(l.open.started)
 	if wait <= 0 {
 		return step{commit: true}
 	}
