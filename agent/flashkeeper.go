@@ -73,7 +73,7 @@ func (a *Agent) openFlash() *flashKeeper {
 	var err error
 	k.meter, err = flash.Open(flash.Options{System: sys, FS: a.fs, File: filepath.Join(dir, flashFile), Dir: dir, Device: device})
 	if err != nil {
-		k.log.Warn("record of what was written to flash is set aside", "error", err)
+		k.log.Warn("record of what was written to flash is not read", "error", err)
 	}
 	d := k.meter.Device()
 	k.findings = sys.Examine(dir, d)
