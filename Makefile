@@ -97,6 +97,7 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 	$(GO) vet $(PACKAGES)
 	$(GO) test -timeout 20m $(PACKAGES)
 	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
+	@$(GO) test -count 1 -v -run TestMachine ./tests/powercut | grep -o 'NOT TESTED HERE.*' || true
 	$(MAKE) portable-short
 
 .PHONY: check
@@ -124,6 +125,10 @@ flash-table: ## measure what the default config of each class of boards writes i
 .PHONY: crash
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
+
+.PHONY: powercut
+powercut: deps ## power cuts of the disk beneath a real ext4 with the agent on it: 200 crash points and more, planted faults; needs root, FUSE and loop devices
+	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 60m ./tests/rig/volatiledisk ./tests/powercut
 
 .PHONY: week
 week: ## a week without an upstream at RATE (default 100) results/s in virtual time, then catching up; a restart with 1 GiB that waits

@@ -131,6 +131,7 @@ func (k *flashKeeper) look(now time.Duration) {
 			k.decide(limits, now)
 		}
 	}
+	k.pass()
 	if k.meter.Due() {
 		k.keep()
 	}
@@ -247,6 +248,12 @@ func (k *flashKeeper) force(limits flash.Limits) {
 	}
 	k.interval.Store(int64(least))
 	k.agent.journal.Stretch(k.setting.Linger, k.config.InflightMax/2)
+	k.pass()
+}
+
+// pass tells the coordinators that run. Repeating it is harmless, and reaches one that began while the last change was made.
+func (k *flashKeeper) pass() {
+	least := k.leastInterval()
 	for _, s := range k.agent.all() {
 		if at := s.running(); at != nil {
 			at.coordinator.Stretch(least)
