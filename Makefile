@@ -51,6 +51,23 @@ cross-%-nopebble:
 cross-%:
 	GOOS=linux $(CROSS_$*) $(GO) build -tags $(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$* ./agent/cmd/weir
 
+# Debian's names of the processors. Its armhf is ARMv7; Raspberry Pi OS calls ARMv6 so as well, which is not built.
+DEB_arm64 := arm64
+DEB_armhf := armv7
+DEB_amd64 := amd64
+DEB_VERSION ?= $(shell packaging/deb/version.sh)
+
+.PHONY: deb
+deb: deb-arm64 deb-armhf deb-amd64 ## Debian packages for the gateways (arm64, armhf, amd64) into DIR (default bin); one of them: make deb-arm64
+
+deb-%: build nfpm
+	@$(MAKE) -s cross-$(DEB_$*)
+	@NFPM=bin/nfpm SOURCE_DATE_EPOCH=$(BUILD_TIME) DEB_VERSION=$(DEB_VERSION) packaging/deb/build.sh $* $(DIR)/weir-linux-$(DEB_$*) $(BIN) $(DIR)
+
+.PHONY: nfpm
+nfpm: # what makes packages, of a module of its own
+	@GOOS= GOARCH= $(GO) -C packaging/tool build -o $(CURDIR)/bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+
 # Where the compiled packages OBJECTS lie, as they go into the binary.
 objects-%:
 	@GOOS=linux $(CROSS_$*) $(GO) list -export -tags $(TAGS) $(RELEASE) -f '{{.ImportPath}} {{.Export}}' $(OBJECTS)
