@@ -132,11 +132,13 @@ func ParseWith(file string, data []byte, files Files) (*Config, error) {
 		root = &node{pos: plan.Pos{File: file, Line: 1, Column: 1}, shape: shapeMapping}
 	}
 	c := &Config{}
-	top.read(&reader{problems: &problems}, root, c)
+	r := &reader{problems: &problems}
+	top.read(r, root, c)
 	c.File, c.Text = file, data
 	c.complete()
 	c.readLookups(files, &problems)
 	problems = append(problems, c.Validate()...)
+	c.warnOfCredentials(r.credentials)
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}

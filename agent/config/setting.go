@@ -132,7 +132,8 @@ func secretFile() option { return func(s *setting) { s.secret = true } }
 
 // reader collects the problems of one file.
 type reader struct {
-	problems *plan.Problems
+	problems    *plan.Problems
+	credentials []credential // that were named
 }
 
 func (r *reader) wrong(n *node, label string) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/systemd"
 )
 
 func runCommand(o *options) *cobra.Command {
@@ -49,11 +50,18 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			if err != nil {
 				return err
 			}
+			if err := systemd.Pace(c.Context(), logger); err != nil {
+				return nil // stopped while it waited
+			}
 			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock, NewBoard: newBoard})
 			if err != nil {
 				return err
 			}
-			return runReloading(c.Context(), a)
+			if err := runReloading(c.Context(), a); err != nil {
+				return err
+			}
+			systemd.Lasted()
+			return nil
 		},
 	}
 	c.Flags().StringSliceVar(&allowEmpty, "allow-empty", nil, "pipelines that may start empty when none of their checkpoints is valid")
