@@ -1,0 +1,94 @@
+package systemd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	_ "github.com/weirstream/weir/agent" // the package is built from it: a change there must make cached results stale
+	"github.com/weirstream/weir/tests/rig"
+)
+
+const root = "../.."
+
+var (
+	scratch string // of this run
+	mu      sync.Mutex
+	booted  *machine
+	lacking error // why there is no machine
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if scratch, err = os.MkdirTemp("", "weir-systemd-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(scratch)
+	defer func() {
+		if booted != nil {
+			booted.stop()
+		}
+	}()
+	return m.Run()
+}
+
+// The packages of this run: the same program, so that an upgrade changes nothing but what dpkg does.
+const (
+	oldVersion = "1.0.0"
+	newVersion = "1.1.0~rc.1+3.gabc"
+)
+
+// need gives the machine, with the packages in /root. The first call boots it.
+func need(t *testing.T) *machine {
+	t.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	if booted == nil && lacking == nil {
+		booted, lacking = prepare()
+	}
+	if lacking != nil {
+		if !errors.Is(lacking, errHere) {
+			t.Fatal(lacking)
+		}
+		t.Skipf("NOT TESTED HERE: %v", lacking)
+	}
+	return booted
+}
+
+func prepare() (*machine, error) {
+	switch {
+	case testing.Short():
+		return nil, fmt.Errorf("%w: -short", errHere)
+	case os.Geteuid() != 0:
+		return nil, fmt.Errorf("%w: the test is not root", errHere)
+	case runtime.GOARCH != "amd64":
+		return nil, fmt.Errorf("%w: the root is for amd64", errHere)
+	}
+	archive, err := rootArchive()
+	if err != nil {
+		return nil, err
+	}
+	m, err := boot(archive, scratch)
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range []string{oldVersion, newVersion} {
+		cmd := exec.Command("make", "-s", "-C", root, "deb-amd64", "DIR="+scratch, "DEB_VERSION="+version)
+		cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("make deb-amd64: %w: %s", err, last(out, 2000))
+		}
+		if err := os.Rename(filepath.Join(scratch, "weir_"+version+"_amd64.deb"), m.path("/root/weir_"+version+".deb")); err != nil {
+			return nil, err
+		}
+	}
+	return m, rig.BuildWeir(m.path("/usr/local/bin/weir-faulty"), "-tags", "weirfault")
+}
