@@ -12,7 +12,7 @@ func TestInstalled(t *testing.T) {
 	if got := strings.TrimSpace(m.run(t, "systemctl", "is-enabled", "weir")); got != "enabled" {
 		t.Errorf("the service is %s", got)
 	}
-	if out := m.run(t, "systemd-analyze", "verify", "weir.service"); strings.Contains(out, "weir") {
+	if out := m.run(t, "systemd-analyze", "verify", "--man=no", "weir.service"); strings.Contains(out, "weir") {
 		t.Errorf("systemd does not like the unit: %s", out)
 	}
 	status := m.run(t, "cat", "/proc/"+m.show("MainPID")+"/status")
@@ -26,7 +26,7 @@ func TestInstalled(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if got := m.run(t, "stat", "-c", "%U:%G %a", "/etc/weir", "/etc/weir/credentials", "/etc/weir/weir.yaml", "/var/lib/weir", "/var/lib/weir-files"); got !=
-		"root:weir 750\nroot:root 700\nroot:root 644\nweir:weir 750\nweir:weir 750\n" {
+		"root:weir 750\nroot:root 750\nroot:root 644\nweir:weir 750\nweir:weir 750\n" {
 		t.Errorf("rights:\n%s", got)
 	}
 	for _, name := range []string{"/usr/share/man/man1/weir.1.gz", "/usr/share/bash-completion/completions/weir", "/usr/share/doc/weir/copyright", "/usr/share/doc/weir/licences.gz", "/usr/share/doc/weir/docs/install.md"} {
@@ -47,9 +47,10 @@ func TestUpgradeDowngradeRemovePurge(t *testing.T) {
 	b := plant(t, m) // an edited config
 	edited := m.run(t, "cat", "/etc/weir/weir.yaml")
 	send(t, m, b, 0, 10)
-	next := 10
+	next, last := 10, m.status(t).Journal.Last
 	goesOn := func(what, version string) {
 		t.Helper()
+		came := last
 		m.await(t, "it is active "+what, m.active)
 		if got := m.run(t, "dpkg-query", "-W", "-f", "${Version}", "weir"); got != version {
 			t.Errorf("%s: version %s", what, got)
@@ -57,12 +58,13 @@ func TestUpgradeDowngradeRemovePurge(t *testing.T) {
 		if got := m.run(t, "cat", "/etc/weir/weir.yaml"); got != edited {
 			t.Errorf("%s the config is another:\n%s", what, got)
 		}
-		if s := m.status(t); len(s.Pipelines) != 1 || s.Pipelines[0].State != "running" || s.Pipelines[0].Checkpoint.Position != s.Journal.Last {
-			t.Errorf("%s: %+v", what, s.Pipelines)
+		if s := m.status(t); len(s.Pipelines) != 1 || s.Pipelines[0].State != "running" || s.Pipelines[0].Checkpoint.Position < came {
+			t.Errorf("%s, with %d records before: %+v", what, came, s.Pipelines)
 		}
 		send(t, m, b, next, 10)
 		next += 10
 		checkResults(t, m, next)
+		last = m.status(t).Journal.Last
 	}
 	pid := m.show("MainPID")
 	cursor := m.cursor(t)

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,9 @@ import (
 )
 
 const root = "../.."
+
+// builtFlag saves a developer the builds.
+var builtFlag = flag.String("built", "", "directory for the packages and the build with planted faults: used when they are there, kept there when they were made; empty: they are made anew")
 
 var (
 	scratch string // of this run
@@ -80,15 +84,34 @@ func prepare() (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, version := range []string{oldVersion, newVersion} {
-		cmd := exec.Command("make", "-s", "-C", root, "deb-amd64", "DIR="+scratch, "DEB_VERSION="+version)
-		cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("make deb-amd64: %w: %s", err, last(out, 2000))
-		}
-		if err := os.Rename(filepath.Join(scratch, "weir_"+version+"_amd64.deb"), m.path("/root/weir_"+version+".deb")); err != nil {
+	built := scratch
+	if *builtFlag != "" {
+		built = *builtFlag
+	}
+	if _, err := os.Stat(filepath.Join(built, faulty)); err != nil {
+		if err := build(built); err != nil {
 			return nil, err
 		}
 	}
-	return m, rig.BuildWeir(m.path("/usr/local/bin/weir-faulty"), "-tags", "weirfault")
+	for _, name := range []string{debOf(oldVersion), debOf(newVersion), faulty} {
+		if out, err := exec.Command("cp", filepath.Join(built, filepath.Base(name)), m.path("/root/")).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return m, nil
+}
+
+// faulty is the build with planted faults, in /root.
+const faulty = "weir-faulty"
+
+// build makes the packages by the Makefile, and the program with planted faults.
+func build(dir string) error {
+	for _, version := range []string{oldVersion, newVersion} {
+		cmd := exec.Command("make", "-s", "-C", root, "deb-amd64", "DIR="+dir, "DEB_VERSION="+version)
+		cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("make deb-amd64: %w: %s", err, last(out, 2000))
+		}
+	}
+	return rig.BuildWeir(filepath.Join(dir, faulty), "-tags", "weirfault")
 }

@@ -115,5 +115,11 @@ func newLogger(l *config.Log) *slog.Logger {
 	if l.Format == "json" {
 		return slog.New(slog.NewJSONHandler(os.Stderr, options))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, options))
+	text := slog.NewTextHandler(os.Stderr, options)
+	if systemd.JournalConnected() {
+		if journal, err := systemd.NewJournal("", level, text); err == nil { // else as text, which gets there as well
+			return slog.New(journal)
+		}
+	}
+	return slog.New(text)
 }
