@@ -70,6 +70,7 @@ type Agent struct {
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
 	connect    func(*session)    // starts a session; Run sets it
 	journal    *journal.Journal
+	committing stillness // of the journal's committer
 	clock      *Clock
 	transports *httpsink.Transports
 	slabs      *pipeline.Slabs
