@@ -1,7 +1,9 @@
 package systemd
 
 import (
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,27 +15,21 @@ import (
 // TestCredentials: a password in /etc/weir/credentials, which the service cannot read there, is handed over; one that is missing is named, and the rest goes on.
 func TestCredentials(t *testing.T) {
 	m := installed(t)
-	b, err := rig.NewBroker(rig.BrokerConfig{Listener: m.listen(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
+	l := m.listen(t)
 	passwords := make(chan string, 100)
-	b.OnPacket(func(_ string, p packets.ControlPacket) bool {
-		if c, is := p.(*packets.ConnectPacket); is {
-			select {
-			case passwords <- string(c.Password):
-			default:
-			}
-		}
-		return true
-	})
-	text := strings.Replace(pipelineConfig(b.Addr()), "}}", `", username: gw, password_file: "credential:mqtt.password"}}`, 1)
+	var group sync.WaitGroup
+	group.Go(func() { connects(l, passwords) })
+	t.Cleanup(func() { l.Close(); group.Wait() })
+	text := strings.Replace(pipelineConfig(l.Addr().String()), "}}", `", username: gw, password_file: "credential:mqtt.password"}}`, 1)
 	m.write(t, "/etc/weir/weir.yaml", strings.Replace(text, `"", username`, `", username`, 1))
 	cursor := m.cursor(t)
 	m.run(t, "systemctl", "restart", "weir")
 	m.await(t, "it is active without it", m.active)
-	said := m.said(t, cursor)
+	said := ""
+	m.await(t, "it says what is missing", func() bool {
+		said = strings.ReplaceAll(m.said(t, cursor), `\"`, `"`)
+		return strings.Contains(said, "is missing")
+	})
 	for _, want := range []string{`credential "mqtt.password" is missing`, "/etc/weir/weir.yaml:4:", "/etc/weir/credentials/mqtt.password"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the journal does not say %q:\n%s", want, said)
@@ -70,4 +66,22 @@ func TestCredentials(t *testing.T) {
 	m.run(t, "rm", "-r", "/etc/weir/credentials")
 	m.run(t, "systemctl", "restart", "weir")
 	m.await(t, "it is active without the directory", m.active)
+}
+
+// connects takes connections, as a broker that is never well, and tells the passwords of their CONNECT packets.
+func connects(l net.Listener, passwords chan<- string) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		p, err := packets.ReadPacket(c)
+		c.Close()
+		if connect, is := p.(*packets.ConnectPacket); err == nil && is {
+			select {
+			case passwords <- string(connect.Password):
+			default:
+			}
+		}
+	}
 }

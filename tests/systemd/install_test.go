@@ -118,9 +118,12 @@ func TestUpgradeDowngradeRemovePurge(t *testing.T) {
 	if got := len(m.results(t)); got != next {
 		t.Errorf("%d results behind the purge, want %d", got, next)
 	}
-	m.run(t, "dpkg", "-i", debOf(newVersion))
+	// Started with the config of the package, it would give up the pipelines of the state.
+	if out := m.run(t, "dpkg", "-i", debOf(newVersion)); !strings.Contains(out, "state of an earlier installation") || m.show("ActiveState") != "inactive" || m.show("UnitFileState") != "disabled" {
+		t.Errorf("installed over state whose config is gone, the service is %s, %s: %s", m.show("ActiveState"), m.show("UnitFileState"), out)
+	}
 	m.write(t, "/etc/weir/weir.yaml", edited)
-	m.run(t, "systemctl", "restart", "weir")
+	m.run(t, "systemctl", "enable", "--now", "weir")
 	goesOn("behind a purge that kept the state", newVersion)
 
 	m.run(t, "env", "WEIR_PURGE_STATE=yes", "dpkg", "--purge", "weir")

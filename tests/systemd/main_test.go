@@ -93,15 +93,15 @@ func prepare() (*machine, error) {
 			return nil, err
 		}
 	}
-	for _, name := range []string{debOf(oldVersion), debOf(newVersion), faulty} {
-		if out, err := exec.Command("cp", filepath.Join(built, filepath.Base(name)), m.path("/root/")).CombinedOutput(); err != nil {
+	for from, to := range map[string]string{filepath.Base(debOf(oldVersion)): "/root", filepath.Base(debOf(newVersion)): "/root", faulty: "/usr/local/bin"} {
+		if out, err := exec.Command("cp", filepath.Join(built, from), m.path(to)).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%w: %s", err, out)
 		}
 	}
 	return m, nil
 }
 
-// faulty is the build with planted faults, in /root.
+// faulty is the build with planted faults, in /usr/local/bin.
 const faulty = "weir-faulty"
 
 // build makes the packages by the Makefile, and the program with planted faults.

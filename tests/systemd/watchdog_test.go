@@ -18,7 +18,7 @@ func TestWatchdog(t *testing.T) {
 		t.Run(strings.ToLower(c.part), func(t *testing.T) {
 			m := installed(t)
 			const once = "/var/lib/weir/hang" // it hangs when it can remove it: the second run does not
-			m.dropIn(t, fmt.Sprintf("[Service]\nExecStart=\nExecStart=/root/weir-faulty run\nProtectHome=no\nWatchdogSec=3\nEnvironment=WEIR_STUCK_AFTER=2s WEIR_HANG_%s=%s\n", c.part, once))
+			m.dropIn(t, fmt.Sprintf("[Service]\nExecStart=\nExecStart=/usr/local/bin/weir-faulty run\nWatchdogSec=3\nEnvironment=WEIR_STUCK_AFTER=2s WEIR_HANG_%s=%s\n", c.part, once))
 			b := plant(t, m)
 			if c.part == "SNAPSHOT" { // the shortest timeout of a checkpoint
 				m.write(t, "/etc/weir/weir.yaml", strings.Replace(pipelineConfig(b.Addr()), "interval: 1h", "interval: 1h, timeout: 1s", 1))
