@@ -24,7 +24,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs, qemu-user-static
+deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs, qemu-user-static, mmdebstrap
 	@tests/deps.sh
 
 .PHONY: build
@@ -115,6 +115,11 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 	$(GO) test -timeout 20m $(PACKAGES)
 	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
 	$(MAKE) portable-short
+	$(MAKE) systemd
+
+.PHONY: systemd
+systemd: deps ## the Debian package in a root with systemd as PID 1: install, stop, crashes, watchdog, credentials, upgrades (needs root; else it says NOT TESTED HERE)
+	WEIR_SYSTEMD=1 $(GO) test -v -timeout 20m ./tests/systemd
 
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules

@@ -16,6 +16,11 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		m.run(t, "systemctl", "kill", "-s", "KILL", "weir")
 		m.await(t, "it is active again", func() bool { return m.restarts(t) == n+1 && m.active() })
 	}
+	// How a Go program ends by a panic, or by the watchdog: with code 2, if weir did not take care. That is the code of a wrong config, which is not repeated.
+	for n, signal := range []string{"ABRT", "SEGV"} {
+		m.run(t, "systemctl", "kill", "-s", signal, "--kill-whom=main", "weir")
+		m.await(t, "it is active again behind "+signal, func() bool { return m.restarts(t) == kills+n+1 && m.active() })
+	}
 	send(t, m, b, 5*kills, 5)
 	checkResults(t, m, 5*kills+5)
 	if said := m.said(t, ""); !strings.Contains(said, "the runs before ended soon; this start waits") {

@@ -16,7 +16,7 @@ const release = "bookworm"
 var packages = []string{"systemd", "systemd-sysv", "dbus", "adduser", "init-system-helpers"}
 
 // errHere: this machine cannot run the tests; the text tells why.
-var errHere = errors.New("this machine cannot run systemd in namespaces")
+var errHere = errors.New("systemd in namespaces")
 
 // rootArchive gives the root as an archive, from the cache or made now.
 func rootArchive() (string, error) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,6 +38,8 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			if missing := cfg.MissingBrokers(); len(missing) > 0 {
 				return usageError{missing.Err()}
 			}
+			// A panic, and the SIGABRT of the service manager's watchdog, would end with code 2, which is that of a wrong config: by a signal, they are no code at all.
+			debug.SetTraceback("crash")
 			logger := newLogger(&cfg.Log)
 			for _, w := range cfg.Warnings {
 				logger.Warn("config", "what", w.String())
