@@ -38,11 +38,22 @@ func TestJournalFields(t *testing.T) {
 	if len(find("PIPELINE=counted", "EVENT=checkpoint restored")) == 0 {
 		t.Error("no line with PIPELINE=counted")
 	}
-	cursor := m.cursor(t)
 	m.write(t, "/etc/weir/weir.yaml", "bogus: 1\n")
 	m.try("systemctl", "restart", "weir")
 	m.await(t, "it has failed", func() bool { return m.show("ActiveState") == "failed" })
-	m.await(t, "a wrong config is an error for the journal", func() bool {
-		return strings.Contains(m.run(t, "journalctl", "-u", "weir", "-p", "err", "--after-cursor", cursor, "-o", "cat", "--no-pager"), `unknown setting "bogus"`)
+	last := map[string]any{}
+	m.await(t, "the wrong config is in the journal", func() bool {
+		for _, last = range find() {
+			if text, _ := last["MESSAGE"].(string); strings.Contains(text, `unknown setting "bogus"`) {
+				return true
+			}
+		}
+		return false
 	})
+	if last["PRIORITY"] != "3" {
+		t.Errorf("a wrong config has the priority %v: %v", last["PRIORITY"], last)
+	}
+	if out := m.run(t, "journalctl", "-b", "-u", "weir", "-p", "err", "-o", "cat", "--no-pager"); !strings.Contains(out, `unknown setting "bogus"`) || strings.Contains(out, "session is ready") {
+		t.Errorf("journalctl -p err: %s", out)
+	}
 }
