@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // TestVersionsSort: in the order of dpkg, releases, what comes before them, behind them, and builds without a tag.
@@ -52,8 +54,8 @@ func TestPackageIsReproducible(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-C", root, "-trimpath", "-buildvcs=false", "-o", program, "./agent/cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := rig.BuildWeir(program); err != nil {
+		t.Fatal(err)
 	}
 	if out, err := exec.Command("make", "-s", "-C", root, "nfpm").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
