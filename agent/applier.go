@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -64,6 +63,9 @@ func (k *applyAsk) tell(e api.ApplyEvent) {
 func (a *Agent) openApplier() (*applier, error) {
 	p := &applier{agent: a, store: apply.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "apply")}, sinkWait: sinkWaitOf(), asks: make(chan *applyAsk), ended: make(chan struct{})}
 	rec, err := p.store.Load()
+	if isNewer(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w; which plans made the results that wait here cannot be told: restore the file from a backup, or remove it to start with the config file", err)
 	}
@@ -78,7 +80,7 @@ func (a *Agent) openApplier() (*applier, error) {
 			return nil, err
 		}
 	case apply.RunKept:
-		kept, err := p.store.Config(rec.InForce(), !rec.Resting(), os.ReadFile)
+		kept, err := p.keptConfig(rec.InForce(), !rec.Resting())
 		if err != nil {
 			return nil, err
 		}
@@ -91,8 +93,8 @@ func (a *Agent) openApplier() (*applier, error) {
 	if rec.Resting() {
 		return p, nil
 	}
-	if p.old, err = p.store.Config(rec.Old, true, os.ReadFile); err == nil {
-		p.next, err = p.store.Config(rec.New, true, os.ReadFile)
+	if p.old, err = p.keptConfig(rec.Old, true); err == nil {
+		p.next, err = p.keptConfig(rec.New, true)
 	}
 	if rec.State == apply.Probation {
 		p.held = &probation{}
@@ -198,7 +200,7 @@ func (p *applier) committed(all []*supervisor) (runs []run, saved map[string]*ap
 
 // before gives the pipelines of the old config.
 func (p *applier) before(runs []run, rec *apply.Record) ([]run, error) {
-	old, err := p.store.Config(rec.Old, true, os.ReadFile) // p.old is the applier's goroutine's
+	old, err := p.keptConfig(rec.Old, true) // p.old is the applier's goroutine's
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/httpsink"
 )
@@ -51,23 +51,6 @@ func (b *bench) end() {
 
 func fenced(s *api.Status) bool { return s.Identity.Fenced != "" && s.Identity.Stranded != nil }
 
-func lines[T any](t *testing.T, name string) (list []T) {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		var v T
-		if err := json.Unmarshal(in.Bytes(), &v); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, v)
-	}
-	return list
-}
-
 // TestRule29_FencedDeviceStopsKeepsAndHandsOver: a sink answers that another device has the stream. The device stops as a whole, stays so over a restart, and hands over what it has not
 // delivered; taken back, it delivers just that, in a generation of its own.
 func TestRule29_FencedDeviceStopsKeepsAndHandsOver(t *testing.T) {
@@ -105,8 +88,8 @@ func TestRule29_FencedDeviceStopsKeepsAndHandsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := lines[resultLine](t, filepath.Join(dir, handoverResults))
-	if told.Results != left.Results || len(results) != int(told.Results) || len(lines[RecordLine](t, filepath.Join(dir, handoverRecords))) != int(told.Records) {
+	results := rig.JSONLines[resultLine](t, filepath.Join(dir, handoverResults))
+	if told.Results != left.Results || len(results) != int(told.Results) || len(rig.JSONLines[RecordLine](t, filepath.Join(dir, handoverRecords))) != int(told.Records) {
 		t.Errorf("handed over %+v, %d results", told, len(results))
 	}
 	var rows []int
@@ -178,7 +161,7 @@ func TestRule29_AnUpgradeOfAStreamFencesNoDevice(t *testing.T) {
 // TestRule28_StateOfAnotherBoard: a state directory that was moved is refused, until the operator or the central store gives it a new major.
 func TestRule28_StateOfAnotherBoard(t *testing.T) {
 	b, plain := onBoardOne(t)
-	b.text = "board: two\n" + plain
+	b.text = "board_serial: two\n" + plain
 	if _, err := New(b.parse(), b.options); !errors.Is(err, identity.ErrOtherBoard) || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("the state of another board: %v", err)
 	}
@@ -201,7 +184,7 @@ func TestRule28_StateOfBeforeTheRecord(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.dir, "state", "incarnation")); err != nil {
 		t.Fatal(err)
 	}
-	b.text = "board: two\n" + plain // upstream knows another name: the gateway's was the board's
+	b.text = "board_serial: two\n" + plain // upstream knows another name: the gateway's was the board's
 	b.start()
 	if got := b.agent.incarnation().String(); got != "1.1" {
 		t.Errorf("incarnation %s", got)
@@ -214,7 +197,7 @@ func onBoardOne(t *testing.T) (b *bench, plain string) {
 	t.Helper()
 	b = newBench(t, pipelineNamed("p", "log"))
 	plain = b.text
-	b.text = "board: one\n" + plain
+	b.text = "board_serial: one\n" + plain
 	b.start()
 	b.put(1, 20)
 	b.await("the first rows are out", at(20))

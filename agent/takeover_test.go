@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -52,7 +53,7 @@ func (b *bench) sequences(sink string) (list []sequence) {
 func (b *bench) twin() *bench {
 	t := *b
 	t.dir = b.t.TempDir()
-	t.text = strings.Replace(strings.ReplaceAll(b.text, b.dir, t.dir), "board: one", "board: two", 1)
+	t.text = strings.Replace(strings.ReplaceAll(b.text, b.dir, t.dir), "board_serial: one", "board_serial: two", 1)
 	return &t
 }
 
@@ -75,7 +76,7 @@ func (b *bench) away() *atomic.Bool {
 // is not sent again; the sequences go on in a generation of its own; windows of the loss say so; the device before stops and hands over what it has made since.
 func TestRule23_ReplacementGoesOnAndFencesTheDeviceBefore(t *testing.T) {
 	old := newBench(t, pipelineNamed("p", "log"))
-	old.text = "board: one\n" + old.text
+	old.text = "board_serial: one\n" + old.text
 	off := old.away()
 	old.start()
 	old.put(1, 55)
@@ -107,7 +108,7 @@ func TestRule23_ReplacementGoesOnAndFencesTheDeviceBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows []int
-	for _, r := range lines[resultLine](t, filepath.Join(dir, handoverResults)) {
+	for _, r := range rig.JSONLines[resultLine](t, filepath.Join(dir, handoverResults)) {
 		if strings.HasSuffix(r.Stream, "/now") {
 			rows = append(rows, int(r.Seq))
 		}

@@ -13,7 +13,7 @@ func TestBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		hang := false
-		l, _, err := open(Options{FS: disktest.NewMem(), Dir: "/l", Config: small()}, faults{hang: func(string) {
+		l, _, err := open(Options{FS: disktest.NewMem(), Dir: "/l", Config: small()}, faults{hang: func() {
 			if hang {
 				<-release
 			}

@@ -3,9 +3,6 @@
 package flash
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +16,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // device is a loop-mounted ext4.
@@ -34,6 +32,10 @@ func mountExt4(t *testing.T) *device {
 	}
 	base := t.TempDir()
 	image, dir := filepath.Join(base, "image"), filepath.Join(base, "mnt")
+	if shm, err := os.MkdirTemp("/dev/shm", "weir-flash-"); err == nil { // what is counted is the loop device: the image may lie in memory
+		t.Cleanup(func() { os.RemoveAll(shm) })
+		image = filepath.Join(shm, "image")
+	}
 	run := func(name string, args ...string) string {
 		out, err := exec.Command(name, args...).CombinedOutput()
 		if err != nil {
@@ -43,7 +45,7 @@ func mountExt4(t *testing.T) *device {
 	}
 	f, err := os.Create(image)
 	if err == nil {
-		err = f.Truncate(192 << 20)
+		err = f.Truncate(1 << 30)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -93,21 +95,13 @@ func (d *device) written(t *testing.T) int64 {
 
 // arrivals are recorded deliveries of real sensors (testdata/SOURCE.md).
 func arrivals(t testing.TB) (entries []pipeline.Entry) {
-	f, err := os.Open("testdata/arrivals.jsonl")
-	if err != nil {
-		t.Fatal(err)
+	type delivery struct {
+		Topic, Payload string
+		QoS            uint8
 	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		var d struct {
-			Topic, Payload string
-			QoS            uint8
-		}
-		if err := json.Unmarshal(in.Bytes(), &d); err != nil {
-			t.Fatal(err)
-		}
+	for _, d := range rig.JSONLines[delivery](t, "testdata/arrivals.jsonl") {
 		entries = append(entries, pipeline.Entry{Kind: pipeline.EntryMessage, QoS: d.QoS, PacketID: uint16(len(entries) + 1),
-			Session: "plant", Source: "traffic", Topic: []byte(d.Topic), Payload: bytes.Clone([]byte(d.Payload))})
+			Session: "plant", Source: "traffic", Topic: []byte(d.Topic), Payload: []byte(d.Payload)})
 	}
 	return entries
 }
