@@ -38,7 +38,7 @@ func powerCuts(t *testing.T, h hardware, cuts, cutBoots int) {
 	st.startFeed()
 	for st.cuts < cuts {
 		st.must(st.follow(10+st.random.IntN(recordsMost), patience))
-		time.Sleep(time.Duration(st.random.IntN(200)) * time.Millisecond) // an instant that no arrival determines
+		st.instant()
 		st.cut()
 		if st.random.IntN(6) < cutBoots && st.cuts < cuts {
 			st.powerOn()

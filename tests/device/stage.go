@@ -141,7 +141,7 @@ func (st *stage) powerOn() {
 	st.must(os.RemoveAll(st.hardware.data))
 	l, err := net.Listen("unix", st.hardware.data)
 	st.must(err)
-	st.server = nbd.Serve(l, st.disk)
+	st.server = nbd.Serve(l, slow{st.disk})
 	st.vm, err = st.hardware.powerOn(st.dir, st.boots)
 	st.must(err)
 	st.boots++
@@ -184,6 +184,30 @@ func (st *stage) cut() {
 	st.t.Logf("cut %d, %v: %d requests of %d KiB were not flushed; %d writes and %d flushes since power on", st.cuts, cut, count.Unflushed, count.UnflushedBytes>>10,
 		count.Writes, count.Flushes)
 }
+
+// slow takes a while to flush, as an SD card does: a cut may then come between a write and its flush, or into the flush.
+type slow struct{ *volatiledisk.Disk }
+
+const flushTakes = 20 * time.Millisecond
+
+// Flush implements nbd.Disk.
+func (s slow) Flush() error {
+	time.Sleep(flushTakes)
+	return s.Disk.Flush()
+}
+
+// instant waits for one to cut at: more often than not one at which something is not flushed, else any.
+func (st *stage) instant() {
+	time.Sleep(time.Duration(st.random.IntN(300)) * time.Millisecond) // no arrival determines it
+	if st.random.IntN(4) == 0 {
+		return
+	}
+	for deadline := time.Now().Add(unflushedMost); time.Now().Before(deadline) && st.disk.Counters().Unflushed == 0; time.Sleep(time.Millisecond) {
+	}
+}
+
+// unflushedMost bounds the wait for a write that is not flushed. A machine that has nothing to do writes nothing.
+const unflushedMost = 3 * time.Second
 
 func (st *stage) console() string {
 	b, err := os.ReadFile(st.vm.console)
