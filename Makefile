@@ -121,6 +121,19 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
 
+# The emulated machine: WEIR_DEVICE_CACHE keeps what comes from Debian (else weir-device in the user's cache directory).
+.PHONY: test-device
+test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, planted faults; some 30 minutes on two idle cores
+	WEIR_DEVICE=long $(GO) test -count 1 -v -timeout 180m ./tests/rig/nbd ./tests/device
+
+.PHONY: test-device-short
+test-device-short: deps deps-device ## the same with 5 cuts and 2, for CI: some 4 minutes
+	WEIR_DEVICE=short $(GO) test -count 1 -v -timeout 40m -run 'TestDirectBoot|TestUnderSystemd|TestPlantedFaults' ./tests/device
+
+.PHONY: deps-device
+deps-device: ## install what the emulated machine needs from Debian: qemu-system-arm, qemu-utils, mmdebstrap
+	@tests/device/deps.sh
+
 .PHONY: week
 week: ## a week without an upstream at RATE (default 100) results/s in virtual time, then catching up; a restart with 1 GiB that waits
 	WEIR_WEEK=$(or $(RATE),100) $(GO) test -count 1 -v -timeout 120m -run 'TestAWeekOffline$$' ./tests/forward

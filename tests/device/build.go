@@ -37,7 +37,7 @@ func commandOutside(ctx context.Context, name string, args ...string) (string, e
 }
 
 // buildInitramfs puts process 1, the kernel's modules and, unless it is nil, weir with its config into an archive.
-func buildInitramfs(file, init, modules, weir string) error {
+func buildInitramfs(file, init, modules, weir, pipelines string) error {
 	var a archive
 	put := func(name, from string) error {
 		b, err := os.ReadFile(from)
@@ -64,13 +64,13 @@ func buildInitramfs(file, init, modules, weir string) error {
 		if err := put("weir", weir); err != nil {
 			return err
 		}
-		a.add("weir.yaml", []byte(configFor("/data/weir")))
+		a.add("weir.yaml", []byte(configFor("/data/weir", pipelines)))
 	}
 	return os.WriteFile(file, a.bytes(), 0o644)
 }
 
-// hardwareFor is what a machine needs that runs weir directly, in dir.
-func hardwareFor(ctx context.Context, dir, weir string, env ...string) (h hardware, err error) {
+// hardwareFor is what a machine needs that runs weir with these pipelines directly; its files are in dir.
+func hardwareFor(ctx context.Context, dir, weir, pipelines string, env ...string) (h hardware, err error) {
 	parts, err := kernel(ctx)
 	if err != nil {
 		return h, err
@@ -84,12 +84,12 @@ func hardwareFor(ctx context.Context, dir, weir string, env ...string) (h hardwa
 	for _, e := range env {
 		h.append += " device.env=" + e
 	}
-	return h, buildInitramfs(h.initramfs, init, parts, weir)
+	return h, buildInitramfs(h.initramfs, init, parts, weir, pipelines)
 }
 
 // hardwareWithSystemd is what a machine needs on which systemd runs weir.
 func hardwareWithSystemd(ctx context.Context, dir, weir string) (h hardware, err error) {
-	h, err = hardwareFor(ctx, dir, "")
+	h, err = hardwareFor(ctx, dir, "", "")
 	if err != nil {
 		return h, err
 	}

@@ -14,7 +14,7 @@ const patience = 4 * time.Minute
 func TestDirectBoot(t *testing.T) {
 	needMachine(t)
 	weir := weirFor(t, false)
-	h, err := hardwareFor(t.Context(), t.TempDir(), weir)
+	h, err := hardwareFor(t.Context(), t.TempDir(), weir, whole)
 	here(t, err)
 	powerCuts(t, h, cutsOf(5, 50), 1)
 }

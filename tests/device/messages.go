@@ -34,8 +34,8 @@ func messageOf(n int) message {
 // even messages are published at QoS 1 and read by the source a, odd ones at QoS 2 by b.
 func even(n int) bool { return n%2 == 0 }
 
-// config of weir on the device. DIR is state_dir.
-const config = `gateway: device
+// common to all configs of weir on the device. DIR is state_dir.
+const common = `gateway: device
 state_dir: DIR
 security: {allow_private: true, allow_plaintext: true}
 journal: {max_bytes: 64MiB, reserve: 8MiB, segment: 256KiB}
@@ -52,7 +52,10 @@ sources:
     decode: json
     fields: {id: int, k: string, ts: int, v: int}
     time: {field: ts, unit: ms, out_of_orderness: 1s}
-pipelines:
+`
+
+// whole has both stores of checkpoints, both ways to commit, a union and windows.
+const whole = `pipelines:
   pass:
     start: earliest
     checkpoint: {interval: 500ms, store: log}
@@ -70,11 +73,21 @@ pipelines:
       - {uid: win-later, from: w, http: {url: "http://RECEIVER/weir"}}
 `
 
+// plain has long times between its checkpoints, each of which flushes the disk as well: what a fault leaves unflushed is there to be lost.
+const plain = `pipelines:
+  pass:
+    start: earliest
+    checkpoint: {interval: 20s, store: log}
+    sinks:
+      - {uid: now-a, from: a, commit: immediate, http: {url: "http://RECEIVER/weir"}}
+      - {uid: later-b, from: b, http: {url: "http://RECEIVER/weir"}}
+`
+
 // Where the machine finds broker and receiver.
 const brokerPort, receiverPort = "1883", "8080"
 
-func configFor(stateDir string) string {
-	return strings.NewReplacer("DIR", stateDir, "BROKER", guestIP+":"+brokerPort, "RECEIVER", guestIP+":"+receiverPort).Replace(config)
+func configFor(stateDir, pipelines string) string {
+	return strings.NewReplacer("DIR", stateDir, "BROKER", guestIP+":"+brokerPort, "RECEIVER", guestIP+":"+receiverPort).Replace(common + pipelines)
 }
 
 // feed publishes until it is told to stop.

@@ -3,6 +3,7 @@ package device
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirstream/weir/uplink"
@@ -45,7 +46,8 @@ type sink struct {
 	wrong           []string
 }
 
-func newOracle(r held) *oracle {
+// newOracle asks for these sinks of the config; none: all that whole has.
+func newOracle(r held, sinks ...string) *oracle {
 	all := func(int) bool { return true }
 	o := &oracle{receiver: r, sinks: map[string]*sink{
 		"now-a":     {takes: even},
@@ -53,8 +55,10 @@ func newOracle(r held) *oracle {
 		"union-now": {takes: all},
 		"win-later": {takes: all, cells: map[cell][]windowRow{}},
 	}}
-	for _, s := range o.sinks {
-		s.ids = map[int]int{}
+	for name, s := range o.sinks {
+		if s.ids = map[int]int{}; len(sinks) > 0 && !slices.Contains(sinks, name) {
+			delete(o.sinks, name)
+		}
 	}
 	return o
 }

@@ -62,7 +62,7 @@ var rootFiles = map[string]string{
 	"etc/hostname":       "device\n",
 	"etc/hosts":          "127.0.0.1 localhost device\n",
 	"etc/machine-id":     "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine
-	"etc/weir/weir.yaml": configFor("/var/lib/weir"),
+	"etc/weir/weir.yaml": configFor("/var/lib/weir", whole),
 	"etc/systemd/system/weir.service.d/device.conf": "[Service]\nStandardOutput=journal+console\nStandardError=journal+console\n",
 	"etc/systemd/system/device-ready.service":       readyUnit,
 	"etc/systemd/journald.conf.d/device.conf":       "[Journal]\nStorage=volatile\n",

@@ -53,8 +53,8 @@ func (st *stage) must(err error) {
 	}
 }
 
-// newStage starts what is on the host. h lacks only what belongs to the stage.
-func newStage(t *testing.T, h hardware, seed uint64) *stage {
+// newStage starts what is on the host. h lacks only what belongs to the stage. sinks are those of the config; none: all that whole has.
+func newStage(t *testing.T, h hardware, seed uint64, sinks ...string) *stage {
 	t.Helper()
 	st := &stage{t: t, dir: stageDir(t), hardware: h, random: rand.New(rand.NewPCG(seed, 6)), modes: volatiledisk.Modes}
 	brokerDir := filepath.Join(st.dir, "broker")
@@ -66,7 +66,7 @@ func newStage(t *testing.T, h hardware, seed uint64) *stage {
 	}
 	st.must(err)
 	t.Cleanup(st.broker.Kill)
-	addr := st.startReceiver()
+	addr := st.startReceiver(sinks)
 	st.hardware.forward = map[string]string{brokerPort: st.broker.Addr, receiverPort: addr}
 	st.hardware.data = filepath.Join(st.dir, "disk")
 	st.disk, err = newDataDisk(t.Context(), st.dir)
@@ -101,7 +101,7 @@ func stageDir(t *testing.T) string {
 }
 
 // startReceiver gives the receiver's address.
-func (st *stage) startReceiver() string {
+func (st *stage) startReceiver(sinks []string) string {
 	st.t.Helper()
 	r, err := receiver.Open(receiver.Options{Path: filepath.Join(st.dir, "receiver.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler)})
 	st.must(err)
@@ -111,7 +111,7 @@ func (st *stage) startReceiver() string {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(l) }() // ends with Close
 	st.t.Cleanup(func() { server.Close(); <-ended; r.Close() })
-	st.oracle = newOracle(r)
+	st.oracle = newOracle(r, sinks...)
 	return l.Addr().String()
 }
 
@@ -150,16 +150,24 @@ func (st *stage) powerOn() {
 // boot starts the machine, and waits until weir is ready without anybody's help.
 func (st *stage) boot() {
 	st.t.Helper()
+	st.must(st.tryBoot())
+}
+
+func (st *stage) tryBoot() error {
+	st.t.Helper()
 	begun := time.Now()
 	st.powerOn()
 	line, err := st.vm.await(st.t.Context(), "ready", bootMost)
-	st.must(err)
-	if !readyWithoutHelp(line) {
-		st.t.Errorf("boot %d: %s", st.boots, line)
+	if err == nil && !readyWithoutHelp(line) {
+		err = fmt.Errorf("ready, but not without help: %s\n%s", line, st.console())
+	}
+	if err != nil {
+		return fmt.Errorf("boot %d: %w", st.boots, err)
 	}
 	st.ready++
 	st.bootsTook = append(st.bootsTook, time.Since(begun))
 	st.t.Logf("boot %d: ready %s (%.1f s on the host)", st.boots, line, time.Since(begun).Seconds())
+	return nil
 }
 
 // cut takes the power: first the disk's, so that nothing that it loses was ever told to be durable, then the processor's.
