@@ -134,6 +134,7 @@ type verdict struct {
 	arrived, lost, duplicate int
 	wrong                    []string
 	missing                  []string // the first few
+	lostMessages             int      // of lost, those that are no windows
 }
 
 func (v *verdict) exact() bool { return v.lost == 0 && v.duplicate == 0 && len(v.wrong) == 0 }
@@ -162,10 +163,24 @@ func (o *oracle) judge(n int) *verdict {
 	return v
 }
 
+// over tells that the last messages, n and n+1, have passed through every sink of messages: each sink keeps the order of each source, so what has not come before them
+// never comes. Windows close a while later.
+func (o *oracle) over(n int) bool {
+	for _, s := range o.sinks {
+		for i := n; i < n+2; i++ {
+			if s.cells == nil && s.takes(i) && s.ids[i] == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func (v *verdict) compareMessages(name string, s *sink, n int) {
 	for i := range n {
 		if s.takes(i) && s.ids[i] == 0 {
 			v.lose("%s %d", name, i)
+			v.lostMessages++
 		}
 	}
 	for _, times := range s.ids {

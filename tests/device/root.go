@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
 )
 
 // rootPackages are what a gateway with systemd has, and the tests use.
@@ -156,24 +156,27 @@ func appendTo(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
+// started is the program that a unit starts.
+var started = regexp.MustCompile(`(?m)^ExecStart=/(\S+)`)
+
 // installWeir does what docs/install.md says.
 func installWeir(tree, weir string) error {
 	in := func(name string) string { return filepath.Join(tree, name) }
-	for from, to := range map[string]string{weir: "usr/local/bin/weir", filepath.Join(repository, "configs/systemd/weir.service"): "etc/systemd/system/weir.service"} {
-		b, err := os.ReadFile(from)
-		if err != nil {
-			return err
-		}
-		mode := os.FileMode(0o644)
-		if strings.HasPrefix(to, "usr/") {
-			mode = 0o755
-		}
-		if err := os.WriteFile(in(to), b, mode); err != nil {
-			return err
-		}
+	unit, err := os.ReadFile(filepath.Join(repository, "configs/systemd/weir.service"))
+	if err != nil {
+		return err
+	}
+	program, err := os.ReadFile(weir)
+	if err != nil {
+		return err
+	}
+	path := started.FindSubmatch(unit)
+	if path == nil {
+		return errors.New("weir.service starts nothing")
 	}
 	const id = 990
 	return errors.Join(
+		os.WriteFile(in(string(path[1])), program, 0o755), os.WriteFile(in("etc/systemd/system/weir.service"), unit, 0o644),
 		appendTo(in("etc/passwd"), fmt.Sprintf("weir:x:%d:%d::/var/lib/weir:/usr/sbin/nologin\n", id, id)), appendTo(in("etc/group"), fmt.Sprintf("weir:x:%d:\n", id)),
 		os.Chown(in("etc/weir"), 0, id), os.Chmod(in("etc/weir"), 0o750), os.Chown(in("etc/weir/weir.yaml"), 0, id), os.Chmod(in("etc/weir/weir.yaml"), 0o640),
 		enable(tree, "weir.service"))

@@ -272,7 +272,7 @@ func (st *stage) follow(more int, patience time.Duration) error {
 
 const followPoll = 100 * time.Millisecond
 
-// finish publishes what closes every window and waits until nothing is missing any more, or nothing has come for patience.
+// finish publishes what closes every window and waits until nothing is missing any more, or will come, or has come for patience.
 func (st *stage) finish(patience time.Duration) *verdict {
 	st.t.Helper()
 	n, err := st.feed.finish(st.t.Context())
@@ -283,7 +283,7 @@ func (st *stage) finish(patience time.Duration) *verdict {
 		if st.oracle.arrived > last {
 			last, moved = st.oracle.arrived, time.Now()
 		}
-		if v.lost == 0 || time.Since(moved) > patience {
+		if over := st.oracle.over(n); over && (v.lost == 0 || v.lostMessages > 0) || time.Since(moved) > patience {
 			st.t.Logf("%d messages: %v", n, v)
 			return v
 		}

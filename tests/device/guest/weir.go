@@ -81,8 +81,8 @@ func (p *process) listen(socket *net.UnixConn) {
 	}
 }
 
-// restFor is how long an agent that has nothing to do is watched, after it was let come to rest.
-const restBefore, restFor = 20 * time.Second, 60 * time.Second
+// restFor is how long an agent that has nothing to do is watched. Before, it and the kernel are let come to rest: dirty inodes are written after 30 s.
+const restBefore, restFor = 45 * time.Second, 60 * time.Second
 
 // rest measures the agent at rest.
 func (p *process) rest() {
@@ -90,7 +90,7 @@ func (p *process) rest() {
 	cpu := p.cpu()
 	say("rest begins")
 	time.Sleep(restFor)
-	say("rest ends cpu %v in %v rss %s", p.cpu()-cpu, restFor, p.status("VmRSS:"))
+	say("rest ends cpu %v in %v rss %s (anonymous %s)", p.cpu()-cpu, restFor, p.status("VmRSS:"), p.status("RssAnon:"))
 }
 
 // cpu is the time that the process has used, as the kernel counts it: in ticks of 10 ms.
