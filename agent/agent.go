@@ -18,12 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
-	"github.com/weirstream/weir/agent/systemd"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
@@ -44,11 +41,17 @@ type Options struct {
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
 
-	claims       claims  // of tests
-	hasty        bool    // planted by tests: plans on probation are uploaded
-	replayUnheld bool    // planted by tests: streams are opened before the results of shipped records are made
-	fs           disk.FS // nil: disk.OS
-	looks        bool    // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
+	// Machine is where the time comes from; nil: this machine's clocks.
+	Machine clock.Machine
+
+	claims       claims                // of tests
+	hasty        bool                  // planted by tests: plans on probation are uploaded
+	crash        func(at string) error // planted by tests: an error is a crash behind that step of a restore
+	leftCounts   bool                  // planted by tests: what an earlier try of a first start has left counts as results of its own
+	replayUnheld bool                  // planted by tests: streams are opened before the results of shipped records are made
+	fs           disk.FS               // nil: disk.OS
+	checks       bool                  // a check or a repair: who speaks for this gateway is not settled, and the central store is not asked (checkidentity.go)
+	looks        bool                  // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
 
 // Agent is one running daemon.
@@ -70,7 +73,8 @@ type Agent struct {
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
 	connect    func(*session)    // starts a session; Run sets it
 	journal    *journal.Journal
-	clock      *Clock
+	clock      *clock.Clock
+	late       lateClock // the same, for what needs one before the journal is open
 	transports *httpsink.Transports
 	slabs      *pipeline.Slabs
 	codec      *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
@@ -125,8 +129,8 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.registry.SetGateway(name)
-	if a.claims = a.options.claims; a.claims == nil && !a.looks() {
-		if a.claims, err = openClaims(a.config, name); err != nil {
+	if a.claims = a.options.claims; a.claims == nil && !a.checks() {
+		if a.claims, err = openClaims(a.config, name, a.late.wall); err != nil {
 			return err
 		}
 	}
@@ -149,7 +153,7 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.roster.Store(r)
-	if !a.looks() {
+	if !a.checks() {
 		if err := a.openCentral(); err != nil {
 			return err
 		}
@@ -166,39 +170,6 @@ func (a *Agent) open() (err error) {
 		all.supervisors = append(all.supervisors, s)
 	}
 	a.roster.Store(&all)
-	return nil
-}
-
-// journalConfig takes the settings over.
-func journalConfig(cfg *config.Config) log.Config {
-	c, j := log.Default(), cfg.Journal
-	c.MaxBytes, c.ReserveBytes, c.Linger, c.SegmentBytes, c.Compress = j.MaxBytes, j.ReserveBytes, j.Linger, j.SegmentBytes, j.Compress
-	if j.UnsyncedBytes > 0 {
-		c.MaxUnsynced = int(j.UnsyncedBytes)
-	}
-	return c
-}
-
-// openJournal recovers the journal; the clock goes on from its last stamp.
-func (a *Agent) openJournal(dir string, after pipeline.Position) error {
-	c := journalConfig(a.config)
-	clock := &lateClock{}
-	jr, recovery, err := journal.Open(journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: clock.stamp, After: after, Logger: a.log})
-	if err != nil {
-		return fmt.Errorf("open journal: %w", err)
-	}
-	a.journal = jr
-	a.clock = NewClock(jr.LastStamp(), buildTimeMs(), a.options.TrustClock)
-	clock.set(a.clock)
-	a.log.Info("journal recovered", "first", uint64(jr.First()), "last", uint64(jr.Last()), "recovery", recovery)
-	jr.OnDurable(func(_ pipeline.Position, err error) {
-		if err != nil {
-			select {
-			case a.failed <- err:
-			default:
-			}
-		}
-	})
 	return nil
 }
 
@@ -230,170 +201,6 @@ func (a *Agent) supervise(p run) (*supervisor, error) {
 	return s, nil
 }
 
-// ErrRefused ends Run when no pipeline has a valid checkpoint any more: starting again does not help, the operator has to act (field case 13).
-// Failures of other kinds leave the agent alive: status tells of them.
-var ErrRefused = errors.New("no pipeline can run")
-
-// pipelineRefused ends the agent when it has nothing left to do: others going on is worth more than an exit code.
-func (a *Agent) pipelineRefused() {
-	var all []error
-	for _, s := range a.all() {
-		s.mu.Lock()
-		state, err := s.state, s.err
-		s.mu.Unlock()
-		if state != PipelineFailed || !errors.Is(err, snapshot.ErrNoValidCheckpoint) {
-			return
-		}
-		all = append(all, fmt.Errorf("pipeline %s: %w", s.name, err))
-	}
-	select {
-	case a.refused <- fmt.Errorf("%w: %w", ErrRefused, errors.Join(all...)):
-	default:
-	}
-}
-
-// Run works until ctx ends, then stops in order: sessions (their messages are durable and acknowledged), a last checkpoint of each
-// pipeline, uplinks. It returns nil after a stop that was asked for.
-func (a *Agent) Run(ctx context.Context) error {
-	defer a.Close()
-	server, err := api.Listen(a.config.API.Socket, a, a.log)
-	if err != nil {
-		return err
-	}
-	scraped, err := a.listenMetrics()
-	if err != nil {
-		return err
-	}
-	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopWork()
-	intake, stopIntake := context.WithCancel(work)
-	defer stopIntake()
-	group, gctx := errgroup.WithContext(work)
-	group.Go(func() error { return server.Run(gctx) })
-	if scraped != nil {
-		group.Go(func() error { return scraped.Run(gctx) })
-	}
-	group.Go(func() error { return a.watchFailures(gctx) })
-	a.spawn = func(s *supervisor) {
-		ctx, quit := context.WithCancel(gctx)
-		s.quit = quit
-		group.Go(func() error { defer quit(); return s.run(ctx) })
-	}
-	if a.fence.err() != nil {
-		stopIntake()
-	} else if err := a.applier.begin(ctx); err != nil {
-		return err
-	}
-	for _, s := range a.all() {
-		a.spawn(s)
-	}
-	sources := &intakes{broken: make(chan error, 1)}
-	a.connect = func(s *session) { sources.start(intake, s) }
-	for _, s := range a.sessions() {
-		a.connect(s)
-	}
-	group.Go(func() error { return a.applier.run(gctx) })
-	group.Go(func() error {
-		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline}
-		return t.run(gctx)
-	})
-	group.Go(func() error { return a.keepSpace(gctx) })
-	group.Go(func() error { return a.rebirths.run(gctx) })
-	group.Go(func() error { return a.watchClaim(gctx) })
-	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.wait() }) })
-	if a.fence.err() == nil {
-		group.Go(func() error { return a.offsites.run(gctx) })
-	}
-	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
-	group.Go(func() error {
-		select {
-		case <-ctx.Done():
-			a.log.Info("agent is stopping: sessions, last checkpoints, deliveries")
-		case err := <-sources.broken:
-			a.log.Error("agent is stopping", "error", err)
-		case <-gctx.Done():
-		}
-		stopIntake()
-		err := sources.wait()
-		if gctx.Err() == nil {
-			a.finalCheckpoints(ctx)
-			a.deliverRest(ctx)
-		}
-		stopWork()
-		return err
-	})
-	err = group.Wait()
-	if errors.Is(err, context.Canceled) {
-		err = nil
-	}
-	a.log.Info("agent stopped", "error", err)
-	return err
-}
-
-// watchFailures ends the agent when the journal fails, or when no pipeline can run.
-func (a *Agent) watchFailures(ctx context.Context) error {
-	select {
-	case err := <-a.failed:
-		return fmt.Errorf("journal: %w", err)
-	case err := <-a.refused:
-		return err
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-func (a *Agent) finalCheckpoints(ctx context.Context) {
-	var group errgroup.Group
-	for _, s := range a.all() {
-		if at := s.running(); at != nil {
-			group.Go(func() error { at.finalCheckpoint(ctx); return nil })
-		}
-	}
-	group.Wait()
-}
-
-const (
-	// deliverWait bounds how long a graceful stop waits for what the last checkpoints released; the rest stays in the outbox.
-	deliverWait = 5 * time.Second
-	deliverPoll = 20 * time.Millisecond
-)
-
-// deliverRest waits until the upstreams that answer hold what they may have, at most deliverWait.
-func (a *Agent) deliverRest(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliverWait)
-	defer cancel()
-	tick := time.NewTicker(deliverPoll)
-	defer tick.Stop()
-	for {
-		pending := uint64(0)
-		for _, s := range a.all() {
-			if at := s.running(); at != nil {
-				pending += at.deliverable()
-			}
-		}
-		if pending == 0 {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			a.log.Info("results wait in the outbox for the next start", "results", pending)
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// nextDeadline is the earliest timer of the running pipelines.
-func (a *Agent) nextDeadline() int64 {
-	due := int64(pipeline.NoDeadline)
-	for _, s := range a.all() {
-		if at := s.running(); at != nil {
-			due = min(due, at.engine.NextDeadline())
-		}
-	}
-	return due
-}
-
 // Close frees state_dir. Run does it too.
 func (a *Agent) Close() error {
 	var err error
@@ -416,6 +223,9 @@ func (a *Agent) pipelinesDir() string { return filepath.Join(a.config.StateDir.V
 
 // looks tells that nothing may be changed.
 func (a *Agent) looks() bool { return a.options.looks }
+
+// checks tells that nothing beside state_dir may be touched, and that the agent will not run.
+func (a *Agent) checks() bool { return a.options.checks || a.options.looks }
 
 func (a *Agent) gateway() string { return a.registry.Gateway }
 

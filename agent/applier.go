@@ -64,6 +64,9 @@ func (k *applyAsk) tell(e api.ApplyEvent) {
 func (a *Agent) openApplier() (*applier, error) {
 	p := &applier{agent: a, store: apply.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "apply")}, sinkWait: sinkWaitOf(), asks: make(chan *applyAsk), ended: make(chan struct{})}
 	rec, err := p.store.Load()
+	if isNewer(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w; which plans made the results that wait here cannot be told: restore the file from a backup, or remove it to start with the config file", err)
 	}

@@ -2,12 +2,8 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -19,7 +15,6 @@ import (
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/deadletter"
-	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
 	"github.com/weirstream/weir/store/pebblekv"
 	"github.com/weirstream/weir/uplink"
@@ -102,7 +97,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 
 // open recovers storage, restores the newest valid checkpoint and makes the parts. Nothing is read from the journal yet.
 func (a *attempt) open(ctx context.Context) error {
-	if _, err := a.readLastRun(); isNewer(err) { // before anything is changed
+	if err := a.refuseNewer(); err != nil {
 		return err
 	}
 	dir := filepath.Join(a.agent.pipelinesDir(), a.id.String())
@@ -183,194 +178,6 @@ func (a *attempt) open(ctx context.Context) error {
 	return a.noteRun(0)
 }
 
-func (a *attempt) restore(ctx context.Context, lost *lostRange) (*snapshot.Restored, error) {
-	j := a.agent.journal
-	first := j.First()
-	if lost != nil {
-		first = 0 // the operator accepted that the records behind the checkpoint are gone
-	}
-	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{
-		Store: a.store, Pipeline: a.id, Incarnations: a.agent.lineage(), Whole: a.whole, JournalFirst: first, JournalNext: j.Last() + 1,
-		Accept: a.accept, AllowEmpty: a.agent.allowEmpty.given(a.spec.Name.Value), Logger: a.log,
-	})
-	switch {
-	case errors.Is(err, snapshot.ErrNoCheckpoint):
-		if a.begun() && !a.agent.allowEmpty.given(a.spec.Name.Value) {
-			return nil, fmt.Errorf("%w: %w: the pipeline ran before and its checkpoints are gone (start with --allow-empty %s to begin anew from the journal)",
-				errFinal, snapshot.ErrNoValidCheckpoint, a.spec.Name.Value)
-		}
-		return &snapshot.Restored{}, nil
-	case errors.Is(err, snapshot.ErrNoValidCheckpoint):
-		return nil, fmt.Errorf("%w: %w (start with --allow-empty %s to begin anew from the journal)", errFinal, err, a.spec.Name.Value)
-	case err != nil:
-		return nil, err
-	}
-	a.fallbacks = r.Fallbacks
-	return r, nil
-}
-
-// accept refuses a checkpoint of another plan: changing a plan goes through a savepoint.
-func (a *attempt) accept(m *snapshot.Manifest) error {
-	if m.PlanHash == a.graph.Hash {
-		return nil
-	}
-	if graph, steps, changed := a.earlierLookups(m); graph != nil {
-		a.graph, a.steps, a.stale = graph, steps, changed
-		a.log.Warn("lookup files changed; the pipeline goes on with the content that its checkpoint was made with", "files", changed, "checkpoint", m.ID)
-		return nil
-	}
-	files := a.lookupFiles()
-	if files != "" {
-		files = " (the content of " + files + " is part of it)"
-	}
-	in := a.difference(m)
-	if in != "" {
-		in = " (" + in + ")"
-	}
-	return fmt.Errorf("%w: the pipeline's plan%s differs from the one that made checkpoint %d%s; undo the change, or take its state over: weir savepoint restore with a savepoint that the old plan stopped with (docs/savepoints.md), or give the pipeline a new name to start empty", errFinal, files, m.ID, in)
-}
-
-func (a *attempt) whole(ranges []snapshot.OutboxRange) error {
-	list := make([]outbox.Range, len(ranges))
-	for i, r := range ranges {
-		list[i] = outbox.Range{UID: r.UID, Generation: r.Generation, Confirmed: r.Confirmed, Last: r.Last, ChainConfirmed: r.Chain}
-	}
-	err := a.outbox.Whole(list)
-	if err != nil && !errors.Is(err, outbox.ErrNotWhole) && !errors.Is(err, outbox.ErrCorrupt) {
-		err = fmt.Errorf("%w: %w", snapshot.ErrUnanswered, err)
-	}
-	return err
-}
-
-func (a *attempt) startMarks(r *snapshot.Restored) ([]pipeline.SinkMark, pipeline.StateSource) {
-	if r.Manifest == nil {
-		return nil, nil
-	}
-	return r.Manifest.Sinks, r.Source
-}
-
-// generationOf is that of the restored sinks; a new pipeline begins with 1.
-func generationOf(marks []pipeline.SinkMark) uint64 {
-	g := uint64(1)
-	for _, m := range marks {
-		g = max(g, m.Generation)
-	}
-	return g
-}
-
-// startPosition is where a pipeline without a checkpoint begins: never behind a record that a power cut may take, since the checkpoint
-// that names the position is durable at once.
-func (a *attempt) startPosition() pipeline.Position {
-	if a.spec.Start == "earliest" {
-		return a.agent.journal.First() - 1
-	}
-	return a.agent.journal.Durable()
-}
-
-// load makes the engine and reads the state into it.
-func (a *attempt) load(m *snapshot.Manifest, source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
-	if _, whole := source.(pipeline.WholeSource); !whole || m == nil {
-		return a.newEngine(source, start)
-	}
-	entries := m.Base.Entries
-	for _, f := range m.Frames {
-		entries += f.Entries
-	}
-	told, end := a.work("restoring checkpoint "+strconv.FormatUint(m.ID, 10), "entries", entries)
-	defer end()
-	return a.newEngine(&counted{StateSource: source, told: told}, start)
-}
-
-func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
-	tables, err := a.openState(filepath.Join(a.agent.pipelinesDir(), a.id.String()))
-	if err != nil {
-		return nil, err
-	}
-	loss, err := a.readLoss()
-	if err != nil {
-		return nil, err
-	}
-	return exec.New(exec.Options{
-		Graph: a.graph, Tables: tables, Restore: source, Start: start, Generation: a.generation,
-		Read: func(after pipeline.Position) (pipeline.BlockReader, error) {
-			open := a.agent.journal.Reader
-			if a.spec.AtLeastOnce { // sealer keeps checkpoints behind the sync
-				open = a.agent.journal.EagerReader
-			}
-			r, err := open(after + 1)
-			if err != nil {
-				return nil, err
-			}
-			return &ownReader{BlockReader: r, id: a.id.String()}, nil
-		},
-		Sink: a.openSink,
-		Deliver: func(s pipeline.TaskSnapshot) {
-			a.coordinator.Deliver(s)
-		},
-		Handled: func(n int) { a.coordinator.Records(n) },
-		Loss:    loss,
-		Skip:    a.skip,
-		Slabs:   a.agent.slabs,
-		Ask:     a.agent.wished,
-		Logger:  a.log,
-	})
-}
-
-func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, initial snapshot.Initial) (err error) {
-	inc := a.agent.incarnation()
-	a.coordinator, err = snapshot.NewCoordinator(snapshot.Options{
-		Config: a.checkpointConfig(),
-		Identity: snapshot.Identity{
-			Pipeline: a.id, PlanHash: a.graph.Hash, Generation: a.generation, Behaviours: behaviours(a.graph),
-			Incarnation: snapshot.Incarnation{Major: inc.Major, Minor: inc.Minor},
-		},
-		Store: a.store, Engine: a.engine, Outbox: sealer{Outbox: a.outbox, journal: a.agent.journal}, Journal: a.agent.journal, Tasks: a.engine.Tasks(),
-		Pressed: func() bool { return a.agent.journal.Stats().Log.Full && !a.blocked() },
-		Current: r.Manifest, KeepFrom: a.keepFrom(), Logger: a.log, Wall: func() (int64, bool) { s := a.agent.clock.Stamp(); return s.Wall, s.Trusted },
-	})
-	if err != nil {
-		return err
-	}
-	if r.Manifest == nil {
-		if _, err = a.coordinator.CommitInitial(ctx, initial); err != nil {
-			return err
-		}
-		a.agent.allowEmpty.used(a.spec.Name.Value)
-	}
-	return a.begin()
-}
-
-// begunFile in the pipeline's directory says that it once had a checkpoint: a store that was removed, or whose disk is not mounted, is
-// then not taken for that of a new pipeline.
-const begunFile = "begun"
-
-func (a *attempt) begunPath() string {
-	return filepath.Join(a.agent.pipelinesDir(), a.id.String(), begunFile)
-}
-
-func (a *attempt) begun() bool {
-	_, err := os.Stat(a.begunPath())
-	return err == nil
-}
-
-// begin notes that there is a checkpoint. Durable before the first record is read.
-func (a *attempt) begin() error {
-	if a.begun() {
-		return nil
-	}
-	if err := disk.WriteFileAtomic(disk.OS, a.begunPath(), nil); err != nil {
-		return fmt.Errorf("note that the pipeline has begun: %w", err)
-	}
-	return nil
-}
-
-func behaviours(g *plan.Graph) (list []snapshot.Behaviour) {
-	for _, s := range g.Steps {
-		list = append(list, snapshot.Behaviour{UID: s.UID, Version: uint64(s.Behaviour)})
-	}
-	return list
-}
-
 // finalCheckpoint makes a last checkpoint, so that the next start replays nothing. Failing is harmless: then it replays.
 func (a *attempt) finalCheckpoint(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalCheckpointWait)
@@ -404,40 +211,4 @@ func (a *attempt) tell(what string, err error) {
 	if err != nil {
 		a.log.Warn("close failed", "what", what, "error", err)
 	}
-}
-
-// deliverable counts released results whose upstream is not known to be away.
-func (a *attempt) deliverable() (n uint64) {
-	if f := a.feed; f != nil && f.sender.Metrics().LastError() == "" {
-		n = f.feed.Stats().Pending
-	}
-	for _, l := range a.links {
-		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" || m.Held() != "" {
-			continue
-		}
-		if st := l.queue.Stats(); st.VisibleUpTo > st.ConfirmedUpTo {
-			n += st.VisibleUpTo - st.ConfirmedUpTo
-		}
-	}
-	return n
-}
-
-// blocked tells that a full sink holds a task right now: a barrier would stand behind it.
-func (a *attempt) blocked() bool {
-	for _, l := range a.links {
-		if l.queue.Stats().Blocked {
-			return true
-		}
-	}
-	return false
-}
-
-// pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.
-func (a *attempt) pushedBack() bool {
-	for _, l := range a.links {
-		if st := l.queue.Stats(); st.Blocked || st.Waiting > 0 {
-			return true
-		}
-	}
-	return false
 }

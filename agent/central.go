@@ -18,6 +18,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/pipeline/certtime"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
@@ -60,7 +61,7 @@ func (a *Agent) openCentral() error {
 	if err != nil {
 		return err
 	}
-	b, err := OpenCentral(a.config)
+	b, err := OpenCentral(a.config, a.clock.Wall)
 	if err != nil {
 		return err
 	}
@@ -166,8 +167,8 @@ func pacer(c *config.Central, way func() *uplink.Link) func(ctx context.Context,
 // centralDialTimeout bounds connecting; requests have central.timeout.
 const centralDialTimeout = 30 * time.Second
 
-// OpenCentral gives the bucket of the central store. Nothing is connected yet.
-func OpenCentral(cfg *config.Config) (bucket.Bucket, error) {
+// OpenCentral gives the bucket of the central store. Nothing is connected yet. dates judges certificates, nil: by the machine's clock.
+func OpenCentral(cfg *config.Config, dates certtime.Now) (bucket.Bucket, error) {
 	c := &cfg.Central
 	switch {
 	case c.URL.Value == "":
@@ -176,7 +177,7 @@ func OpenCentral(cfg *config.Config) (bucket.Bucket, error) {
 		return bucket.OpenDirectory(c.Directory), nil
 	}
 	return bucket.OpenS3(&bucket.S3{Endpoint: c.Endpoint.Value, Region: c.Region, Bucket: c.Bucket, Prefix: c.Prefix, CredentialsFile: c.CredentialsFile,
-		CAFile: c.CAFile, DialTimeout: centralDialTimeout, DenyPrivate: !cfg.Security.AllowPrivate})
+		CAFile: c.CAFile, DialTimeout: centralDialTimeout, DenyPrivate: !cfg.Security.AllowPrivate, Dates: dates})
 }
 
 // SigningKey reads the key that uploads are signed with. The default one is made when it is not there.

@@ -37,7 +37,7 @@ func (b *bench) uploaded(position uint64) *api.CentralStatus {
 func (b *bench) fetch(file string) *offsite.Report {
 	b.t.Helper()
 	cfg := b.parse()
-	bucket, err := OpenCentral(cfg)
+	bucket, err := OpenCentral(cfg, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

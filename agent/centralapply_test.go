@@ -26,7 +26,7 @@ func newCentralApplyBench(t *testing.T) *bench {
 func (b *bench) fetchOf(name string) (file string, r *offsite.Report) {
 	b.t.Helper()
 	cfg := b.parse()
-	bucket, err := OpenCentral(cfg)
+	bucket, err := OpenCentral(cfg, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/pipeline/certtime"
 	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/central"
 )
@@ -23,8 +24,8 @@ type bucketClaims struct {
 	wall    func() int64
 }
 
-// openClaims is the central store of a config; nil when it has none.
-func openClaims(cfg *config.Config, gateway string) (claims, error) {
+// openClaims is the central store of a config; nil when it has none. dates judges its certificates.
+func openClaims(cfg *config.Config, gateway string, dates certtime.Now) (claims, error) {
 	if cfg.Central.URL.Value == "" {
 		return nil, nil
 	}
@@ -32,7 +33,7 @@ func openClaims(cfg *config.Config, gateway string) (claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := OpenCentral(cfg)
+	b, err := OpenCentral(cfg, dates)
 	if err != nil {
 		return nil, err
 	}

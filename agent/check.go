@@ -45,7 +45,8 @@ func (r *CheckReport) stops(format string, args ...any) {
 // what a recovery would write stays in memory.
 //
 // Repair does what can be done without losing anything that counts: it lets the recovery of a start write, sets damaged checkpoints, savepoints and files aside, and
-// makes anew what can be made from what is whole (catalog, registry). It can be cut short at any instant and be run again.
+// makes anew what can be made from what is whole (catalog, registry). It can be cut short at any instant and be run again. Neither touches the central store: on another board
+// no incarnation is taken, which would stop the device that has it.
 func Check(ctx context.Context, cfg *config.Config, repair bool) (*CheckReport, error) {
 	return check(ctx, cfg, repair, disk.OS)
 }
@@ -53,7 +54,7 @@ func Check(ctx context.Context, cfg *config.Config, repair bool) (*CheckReport, 
 func check(ctx context.Context, cfg *config.Config, repair bool, fsys disk.FS) (*CheckReport, error) {
 	r := &CheckReport{Lines: []string{}, Damage: []string{}}
 	c := &checker{cfg: cfg, report: r, repair: repair, fs: fsys}
-	o := Options{Logger: slog.New(&damageLog{report: r}), fs: fsys}
+	o := Options{Logger: slog.New(&damageLog{report: r}), fs: fsys, checks: true}
 	if !repair {
 		over := disk.NewOverlay(fsys)
 		defer over.Close()
@@ -91,6 +92,7 @@ type checker struct {
 }
 
 func (c *checker) whole(ctx context.Context) error {
+	c.identity()
 	if err := c.journal(ctx); err != nil {
 		return err
 	}

@@ -198,6 +198,7 @@ func TestARepairIsCutShort(t *testing.T) {
 	for name, text := range map[string]string{
 		filepath.Join(state, "pipelines.json"):                   "{",
 		filepath.Join(dir, lastRunFile):                          "[",
+		filepath.Join(dir, inheritedFile):                        "[",
 		filepath.Join(dir, "catalog.db"):                         "no bbolt",
 		filepath.Join(SavepointDir(b.parse()), "torn.savepoint"): "\xd9\xd9\xf7" + strings.Repeat("x", 99),
 	} {
@@ -228,7 +229,7 @@ func TestARepairIsCutShort(t *testing.T) {
 				t.Errorf("cut at sync %d: pipeline p is %s now, and was %s", n, b.agent.registry.UUID("p"), id)
 			}
 		}
-		for _, pattern := range []string{"pipelines.json.aside-*", "pipelines/*/lastrun.json.aside-*", "pipelines/*/catalog.db.bad-*", "savepoints/torn.savepoint.aside"} {
+		for _, pattern := range []string{"pipelines.json.aside-*", "pipelines/*/lastrun.json.aside-*", "pipelines/*/inherited.json.aside-*", "pipelines/*/catalog.db.bad-*", "savepoints/torn.savepoint.aside"} {
 			if kept, _ := filepath.Glob(filepath.Join(state, pattern)); len(kept) == 0 {
 				t.Errorf("cut at sync %d: what was damaged is not kept as %s", n, pattern)
 			}
@@ -236,7 +237,7 @@ func TestARepairIsCutShort(t *testing.T) {
 		if last, err := Check(t.Context(), b.parse(), false); err != nil || len(last.Stops) > 0 {
 			t.Errorf("cut at sync %d: %v, %+v", n, err, last)
 		}
-		if first != nil && len(first.Repaired) >= 4 {
+		if first != nil && len(first.Repaired) >= 5 {
 			break // it was not cut
 		}
 	}

@@ -2,16 +2,13 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 
-	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/snapshot"
-	"github.com/weirstream/weir/store/disk"
 )
 
 // pipeline reads a pipeline's stores, sets aside what is damaged in them, and tells whether it starts.
@@ -134,19 +131,27 @@ func (c *checker) smallFiles(at *attempt) (stops string, err error) {
 			}
 		}
 	}
-	b, err := disk.ReadFile(c.fs, filepath.Join(at.dir(), restoreFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return stops, nil
+	if _, err := at.inheritance(); isNewer(err) {
+		stops = err.Error()
+	} else if err != nil {
+		r.damage("pipeline %s: %s: %v; results that upstream holds may be sent once more", name, inheritedFile, err)
+		if c.repair {
+			if err := c.moveAside(filepath.Join(at.dir(), inheritedFile)); err != nil {
+				return "", err
+			}
+		}
 	}
-	var o api.RestoreOptions
-	if err == nil {
-		err = checkFormat(b, restoreFile, restoreFormat)
+	if _, err := at.readLoss(); err != nil {
+		stops = err.Error()
+		if !isNewer(err) {
+			r.damage("pipeline %s: %v", name, err)
+		}
 	}
+	o, there, err := at.agent.ordered(at.dir())
 	if err == nil {
-		err = json.Unmarshal(b, &o)
-	}
-	if err == nil {
-		r.line("pipeline %s: its next start restores %s", name, o.File)
+		if there {
+			r.line("pipeline %s: its next start restores %s", name, o.File)
+		}
 		return stops, nil
 	}
 	if !isNewer(err) {

@@ -211,14 +211,3 @@ func TestLetGoRangeIsExact(t *testing.T) {
 		t.Errorf("a new pipeline lost %v", l)
 	}
 }
-
-func TestClockStepsMoveNothing(t *testing.T) {
-	c := NewClock(pipeline.Stamp{Elapsed: 5e9, Wall: 1_900_000_000_000, Trusted: true}, 0, true)
-	s := c.Stamp()
-	if s.Elapsed < 5e9 || s.Elapsed > 6e9 {
-		t.Errorf("elapsed %d does not go on from the journal's 5e9", s.Elapsed)
-	}
-	if s.Trusted { // the journal once saw a later time: this clock is wrong
-		t.Error("a clock before the journal's last trusted time is trusted")
-	}
-}

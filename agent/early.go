@@ -27,7 +27,7 @@ func (a *Agent) highestCheckpoint(runs []run) (high pipeline.Position) {
 		if _, err := os.Stat(dir); err != nil {
 			continue // a new pipeline
 		}
-		if o, err := a.ordered(dir); err == nil && o.Takeover {
+		if o, _, err := a.ordered(dir); err == nil && o.Takeover { // the journal that the takeover made lies behind it; one that was lost since, and begins anew, does not
 			high = max(high, pipeline.Position(o.Behind))
 		}
 		store, err := a.openStore(ctx, p.Pipeline, id, dir, a.log.With("pipeline", name))

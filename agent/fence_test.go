@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/httpsink"
 )
@@ -51,23 +51,6 @@ func (b *bench) end() {
 
 func fenced(s *api.Status) bool { return s.Identity.Fenced != "" && s.Identity.Stranded != nil }
 
-func lines[T any](t *testing.T, name string) (list []T) {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		var v T
-		if err := json.Unmarshal(in.Bytes(), &v); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, v)
-	}
-	return list
-}
-
 // TestRule29_FencedDeviceStopsKeepsAndHandsOver: a sink answers that another device has the stream. The device stops as a whole, stays so over a restart, and hands over what it has not
 // delivered; taken back, it delivers just that, in a generation of its own.
 func TestRule29_FencedDeviceStopsKeepsAndHandsOver(t *testing.T) {
@@ -105,8 +88,8 @@ func TestRule29_FencedDeviceStopsKeepsAndHandsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := lines[resultLine](t, filepath.Join(dir, handoverResults))
-	if told.Results != left.Results || len(results) != int(told.Results) || len(lines[RecordLine](t, filepath.Join(dir, handoverRecords))) != int(told.Records) {
+	results := rig.JSONLines[resultLine](t, filepath.Join(dir, handoverResults))
+	if told.Results != left.Results || len(results) != int(told.Results) || len(rig.JSONLines[RecordLine](t, filepath.Join(dir, handoverRecords))) != int(told.Records) {
 		t.Errorf("handed over %+v, %d results", told, len(results))
 	}
 	var rows []int

@@ -11,6 +11,7 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // otherRows is the bench's text with rows that the old plan never makes, and a sink that it does not have.
@@ -86,7 +87,7 @@ func TestFencedWithinProbation(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := map[string][]int{}
-	for _, r := range lines[resultLine](t, filepath.Join(dir, handoverResults)) {
+	for _, r := range rig.JSONLines[resultLine](t, filepath.Join(dir, handoverResults)) {
 		if strings.HasSuffix(r.Stream, "/now") {
 			rows[r.Pipeline] = append(rows[r.Pipeline], int(r.Seq))
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
@@ -241,11 +242,7 @@ func ExportHandover(ctx context.Context, cfg *config.Config, o Options, dir stri
 	if err != nil {
 		return nil, fmt.Errorf("export the handover: %w", err)
 	}
-	b, err := json.MarshalIndent(s, "", "  ")
-	if err == nil {
-		err = disk.WriteFileAtomic(disk.OS, filepath.Join(dir, handoverAbout), append(b, '\n'))
-	}
-	if err != nil {
+	if err := record.Write(disk.OS, filepath.Join(dir, handoverAbout), s); err != nil {
 		return nil, fmt.Errorf("export the handover: %w", err)
 	}
 	return s, nil

@@ -25,11 +25,8 @@ func (a *Agent) settleIdentity(used bool) (err error) {
 	if a.identity, err = identity.Load(a.fs, dir); err != nil {
 		return err
 	}
-	if a.looks() {
-		if a.identity == nil {
-			a.identity = identity.First(board, used)
-		}
-		return nil // who may run here is none of its business
+	if a.checks() {
+		return a.readIdentity(dir, board, used)
 	}
 	action, err := identity.Decide(identity.Facts{Record: a.identity, Used: used, Board: board, NewBoard: a.options.NewBoard, Central: a.claims != nil})
 	if err != nil {

@@ -1,12 +1,10 @@
 package agent
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -35,17 +33,13 @@ func (a *attempt) inherit(generation uint64, sinks []savepoint.Sink, replay uint
 
 // saveInheritance is durable on return.
 func (a *attempt) saveInheritance(i *inheritance) error {
-	b, err := json.Marshal(i)
-	if err == nil {
-		err = disk.WriteFileAtomic(disk.OS, filepath.Join(a.dir(), inheritedFile), append(b, '\n'))
-	}
-	if err != nil {
+	if err := record.Write(disk.OS, filepath.Join(a.dir(), inheritedFile), i); err != nil {
 		return fmt.Errorf("note what the new generation inherits: %w", err)
 	}
 	return nil
 }
 
-// inherited is what a stream may find upstream of the generation before. A file that is not readable says nothing: those results are sent again.
+// inherited is what a stream may find upstream of the generation before. A damaged file says nothing: those results are sent again.
 func (a *attempt) inherited(uid string) (o outbox.Inherited) {
 	i, err := a.inheritance()
 	if err != nil {
@@ -57,13 +51,7 @@ func (a *attempt) inherited(uid string) (o outbox.Inherited) {
 
 // inheritance reads it; the zero value: there is none.
 func (a *attempt) inheritance() (i inheritance, err error) {
-	b, err := disk.ReadFile(disk.OS, filepath.Join(a.dir(), inheritedFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return i, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &i)
-	}
+	_, err = record.Read(a.agent.fs, filepath.Join(a.dir(), inheritedFile), smallOf(inheritedFile), &i)
 	return i, err
 }
 

@@ -3,12 +3,10 @@ package agent
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -25,17 +23,7 @@ type lastRun struct {
 
 // readLastRun gives the zero value when nothing is known.
 func (a *attempt) readLastRun() (r lastRun, err error) {
-	b, err := disk.ReadFile(a.agent.fs, filepath.Join(a.dir(), lastRunFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err == nil {
-		err = checkFormat(b, lastRunFile, lastRunFormat)
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	if err != nil {
+	if _, err := record.Read(a.agent.fs, filepath.Join(a.dir(), lastRunFile), smallOf(lastRunFile), &r); err != nil {
 		return lastRun{}, fmt.Errorf("read which plan ran last: %w", err)
 	}
 	return r, nil
@@ -52,11 +40,7 @@ func (a *attempt) noteRun(stopped uint64) error {
 }
 
 func writeLastRun(dir string, now lastRun) error {
-	b, err := json.Marshal(now)
-	if err == nil {
-		err = disk.WriteFileAtomic(disk.OS, filepath.Join(dir, lastRunFile), append(b, '\n'))
-	}
-	if err != nil {
+	if err := record.Write(disk.OS, filepath.Join(dir, lastRunFile), now); err != nil {
 		return fmt.Errorf("note which plan runs: %w", err)
 	}
 	return nil

@@ -1,12 +1,30 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 
 	"github.com/weirstream/weir/agent/config"
 )
+
+// Legacy is where a replacement finds what the device before it has left.
+type Legacy interface {
+	// Look tells whether there is anything of a gateway.
+	Look(ctx context.Context, gateway string) error
+	// Leave puts a savepoint of each pipeline of a gateway into a directory, each whole or not at all, and tells of each. A pipeline whose state cannot be had has an Err. Called again
+	// it replaces them by what is newest then; pieces that it keeps for that lie in directories that end with offsite.PartsSuffix.
+	Leave(ctx context.Context, gateway, into string) ([]Left, error)
+}
+
+// Left is what is left of a pipeline.
+type Left struct {
+	Pipeline string // its name in the config of the device before
+	File     string // of a savepoint
+	Note     string // what the operator should know of it
+	Err      error
+}
 
 // FromCentral is the place that `weir restore --from` calls central.
 const FromCentral = "central"

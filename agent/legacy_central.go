@@ -45,7 +45,7 @@ func openUploads(cfg *config.Config, t Trusted) (Legacy, error) {
 		}
 	}
 	var err error
-	u.bucket, err = OpenCentral(cfg)
+	u.bucket, err = OpenCentral(cfg, nil)
 	return u, err
 }
 
@@ -110,7 +110,7 @@ func (u *uploads) Records(ctx context.Context, gateway, journal string, above ui
 		return out, err
 	}
 	out = Records{Last: r.Last, WallMs: r.WallMs, Notes: r.PassedOver}
-	out.Each = func(take func(*pipeline.Block, pipeline.Stamp) error) error { return r.Each(u.unseal, take) }
+	out.Each = func(take func(*pipeline.Block, pipeline.Stamp) error) error { return r.Each(ctx, u.unseal, take) }
 	return out, nil
 }
 

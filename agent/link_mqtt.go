@@ -18,6 +18,7 @@ func (a *attempt) mqttEndpoint(t *plan.MQTTTarget) (uplink.Endpoint, error) {
 	}
 	c := mqttsink.Default()
 	c.Broker = brokerSettings(b)
+	c.Broker.Dates = a.agent.clock.Wall
 	c.Topic, c.Control, c.QoS, c.Retain, c.Envelope = t.Topic.Value, t.Control.Value, t.QoS, t.Retain, t.Envelope
 	c.InflightMax, c.SessionExpiry, c.RejectUnauthorized = t.Inflight, durationNs(t.SessionExpiryNs), t.OnNotAuthorized == "reject"
 	c.Board, c.Logger = a.agent.board(), a.log

@@ -13,6 +13,6 @@ func (a *attempt) natsEndpoint(t *plan.NATSTarget) (uplink.Endpoint, error) {
 	c := nats.Default()
 	c.URL, c.Stream, c.Subject = t.URL.Value, t.Stream.Value, t.Subject.Value
 	c.CredentialsFile, c.TokenFile, c.User, c.PasswordFile, c.CAFile = t.CredentialsFile, t.TokenFile, t.User, t.PasswordFile, t.CAFile
-	c.Board, c.DenyPrivate, c.Logger = a.agent.board(), !a.agent.config.Security.AllowPrivate, a.log
+	c.Board, c.DenyPrivate, c.Logger, c.Dates = a.agent.board(), !a.agent.config.Security.AllowPrivate, a.log, a.agent.clock.Wall
 	return nats.New(c)
 }

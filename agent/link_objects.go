@@ -19,7 +19,8 @@ func (a *attempt) objectsConfig(s *plan.Sink) objectsink.Config {
 	}
 	if o.Endpoint.Value != "" {
 		c.S3 = &bucket.S3{Endpoint: o.Endpoint.Value, Region: o.Region, Bucket: o.Bucket.Value, Prefix: o.Prefix.Value,
-			CredentialsFile: o.CredentialsFile, CAFile: o.CAFile, DialTimeout: 30 * time.Second, DenyPrivate: !a.agent.config.Security.AllowPrivate}
+			CredentialsFile: o.CredentialsFile, CAFile: o.CAFile, DialTimeout: 30 * time.Second, DenyPrivate: !a.agent.config.Security.AllowPrivate,
+			Dates: a.agent.clock.Wall}
 	}
 	return c
 }

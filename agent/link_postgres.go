@@ -12,7 +12,7 @@ import (
 func (a *attempt) postgresEndpoint(s *plan.Sink) (uplink.Endpoint, error) {
 	p := s.Spec.Postgres
 	c := postgres.Config{DSNFile: p.DSNFile, Schema: p.Schema.Value, Table: p.Table.Value, Create: p.Create, Board: a.agent.board(),
-		AllowPlaintext: a.agent.config.Security.AllowPlaintext, DenyPrivate: !a.agent.config.Security.AllowPrivate}
+		AllowPlaintext: a.agent.config.Security.AllowPlaintext, DenyPrivate: !a.agent.config.Security.AllowPrivate, Dates: a.agent.clock.Wall}
 	for _, k := range p.Upsert {
 		c.Upsert = append(c.Upsert, k.Value)
 	}

@@ -1,14 +1,12 @@
 package agent
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"time"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
@@ -86,11 +84,7 @@ func latenessOf(p *config.Pipeline) (ms int64) {
 }
 
 func (l *Loss) save(dir string) error {
-	b, err := json.Marshal(l)
-	if err == nil {
-		err = disk.WriteFileAtomic(disk.OS, filepath.Join(dir, lossFile), append(b, '\n'))
-	}
-	if err != nil {
+	if err := record.Write(disk.OS, filepath.Join(dir, lossFile), l); err != nil {
 		return fmt.Errorf("note what is lost: %w", err)
 	}
 	return nil
@@ -99,13 +93,10 @@ func (l *Loss) save(dir string) error {
 // readLoss gives nil when nothing is lost. A file that is there and not readable keeps the pipeline from starting: without it a replay would make other results than those that are out.
 func (a *attempt) readLoss() (*exec.Loss, error) {
 	name := filepath.Join(a.dir(), lossFile)
-	b, err := disk.ReadFile(disk.OS, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var l Loss
-	if err == nil {
-		err = json.Unmarshal(b, &l)
+	there, err := record.Read(a.agent.fs, name, smallOf(name), &l)
+	if !there {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: read which windows are partial: %s: %w", errFinal, name, err)

@@ -22,6 +22,8 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 	metrics.WriteGaugeUint64(w, "weir_stranded_results", left.Results)
 	metrics.WriteGaugeUint64(w, "weir_stranded_records", left.Records)
 	metrics.WriteGaugeUint64(w, "weir_clock_trusted", flag(s.Clock.Trusted))
+	metrics.WriteCounterUint64(w, "weir_clock_steps_total", s.Clock.Steps)
+	metrics.WriteGaugeFloat64(w, "weir_clock_floor_seconds", float64(s.Clock.FloorMs)/1e3)
 	metrics.WriteGaugeUint64(w, "weir_journal_first_position", s.Journal.First)
 	metrics.WriteGaugeUint64(w, "weir_journal_last_position", s.Journal.Last)
 	metrics.WriteGaugeUint64(w, "weir_journal_bytes", uint64(s.Journal.Bytes))

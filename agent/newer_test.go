@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"maps"
@@ -75,6 +76,25 @@ func TestWhatANewerBuildWroteIsLeftAlone(t *testing.T) {
 		"registry":      {replace("pipelines.json", `{"format": 2, "pipelines": ["of another form"]}`), "(format 2, this build reads up to 1): registry", true},
 		"last run":      {replace("lastrun.json", `{"format": 2, "plan": 7}`), "(format 2, this build reads up to 1): lastrun.json", false},
 		"restore order": {replace("restore.json", `{"format": 3, "file": {}}`), "(format 3, this build reads up to 1): restore.json", false},
+		"inheritance":   {replace(inheritedFile, `{"format": 2, "generation": 7, "sinks": 1}`), "(format 2, this build reads up to 1): inherited.json", false},
+		"loss":          {replace(lossFile, `{"format": 2, "from": "then"}`), "(format 2, this build reads up to 1): loss.json", false},
+		"record of an apply": {func(t *testing.T, state, _ string) {
+			text := []byte(`{"format": 2, "state": 7}`)
+			dir := filepath.Join(state, "apply")
+			if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "record"), fmt.Appendf(nil, "%s\n%x\n", text, sha256.Sum256(text)), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}, "(format 2, this build reads up to 1): ", true},
+		"incarnation": {func(t *testing.T, state, _ string) {
+			if err := os.WriteFile(filepath.Join(state, "incarnation"), []byte(`{"version": 2, "major": "three"}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "(format 2, this build reads up to 1): incarnation", true},
+		"fence": {func(t *testing.T, state, _ string) {
+			if err := os.WriteFile(filepath.Join(state, "fenced"), []byte(`{"version": 2, "major": 3}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "(format 2, this build reads up to 1): note of a fence", true},
 		"outbox": {func(t *testing.T, _, dir string) {
 			streams, err := filepath.Glob(filepath.Join(dir, "outbox", "s-*"))
 			if err != nil || len(streams) == 0 {

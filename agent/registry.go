@@ -3,13 +3,13 @@ package agent
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"sync"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -46,10 +46,11 @@ func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read registry: %w", err)
 	}
-	if err := checkFormat(b, "registry "+r.file, registryFormat); err != nil {
+	err = record.Decode(b, record.Form{What: "registry " + r.file, Reads: 1}, r)
+	if isNewer(err) {
 		return nil, err
 	}
-	if err := json.Unmarshal(b, r); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("read registry %s: %w; the file names the pipelines' state directories under pipelines/: restore it from a backup, or move it away to start every pipeline with empty state", r.file, err)
 	}
 	if r.Pipelines == nil {
@@ -129,11 +130,7 @@ func (r *Registry) Adopt(names []string) error {
 }
 
 func (r *Registry) write() error {
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode registry: %w", err)
-	}
-	if err := disk.WriteFileAtomic(r.fs, r.file, append(b, '\n')); err != nil {
+	if err := record.Write(r.fs, r.file, r); err != nil {
 		return fmt.Errorf("write registry: %w", err)
 	}
 	return nil

@@ -48,7 +48,7 @@ func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(
 	board := identity.ReadBoard(cfg.Board, os.ReadFile)
 	next := r.Successor(board, by.Major+1)
 	if claims == nil {
-		if claims, err = openClaims(cfg, registry.Gateway); err != nil {
+		if claims, err = openClaims(cfg, registry.Gateway, nil); err != nil {
 			return inc, err
 		}
 		if claims != nil {

@@ -22,13 +22,6 @@ func (a *Agent) all() []*supervisor { return a.roster.Load().supervisors }
 // sessions gives the broker sessions, in the order of the config.
 func (a *Agent) sessions() []*session { return a.roster.Load().sessions }
 
-// enlist adds a supervisor.
-func (a *Agent) enlist(s *supervisor) {
-	next := *a.roster.Load()
-	next.supervisors = append(slices.Clone(next.supervisors), s)
-	a.roster.Store(&next)
-}
-
 // dismiss ends a supervisor whose pipeline does not run, and waits for it.
 func (a *Agent) dismiss(s *supervisor) {
 	next := *a.roster.Load()

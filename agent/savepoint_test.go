@@ -51,6 +51,18 @@ func at(position uint64) func(s *api.Status) bool {
 	return func(s *api.Status) bool { return settled(s) && s.Pipelines[0].Position >= position }
 }
 
+// stoppedAt95 gives an agent that stopped its pipeline p behind 95 messages with a savepoint, and ended.
+func stoppedAt95(t *testing.T) (*bench, api.SavepointInfo) {
+	t.Helper()
+	b := newBench(t, pipelineNamed("p", "log"))
+	b.start()
+	b.put(1, 95)
+	b.await("delivery", at(95))
+	info := b.savepoint(true)
+	b.halt()
+	return b, info
+}
+
 func (b *bench) savepoint(stop bool) api.SavepointInfo {
 	b.t.Helper()
 	take := b.agent.CreateSavepoint
@@ -143,12 +155,7 @@ func TestChangedPlanGoesOnFromASavepoint(t *testing.T) {
 
 // TestDroppedStateIsRefusedUntilAllowed: the window's size changed, its open panes mean nothing to the new one.
 func TestDroppedStateIsRefusedUntilAllowed(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 95)
-	b.await("delivery", at(95))
-	info := b.savepoint(true)
-	b.halt()
+	b, info := stoppedAt95(t)
 	b.text = strings.Replace(b.text, "tumbling: 10ms", "tumbling: 20ms", 1)
 	b.start()
 	err := b.agent.RestoreSavepoint(t.Context(), "p", api.RestoreOptions{File: info.File})

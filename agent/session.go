@@ -23,6 +23,7 @@ type session struct {
 // newSession makes the session of a broker with all sources that read from it. Its dedup table is rebuilt from the journal.
 func (a *Agent) newSession(cfg *config.Config, b *config.Broker) (*session, error) {
 	c := brokerSettings(b)
+	c.Dates = a.clock.Wall
 	if c.ClientID == "" {
 		c.ClientID = "weir-" + a.gateway()
 	}

@@ -14,10 +14,9 @@ import (
 
 // Status gathers what the agent does now. It takes no lock for longer than a copy.
 func (a *Agent) Status() api.Status {
-	stamp := a.clock.Stamp()
 	s := api.Status{
 		Gateway: a.gateway(), Version: Version(), Started: a.started,
-		Clock:   api.ClockStatus{ElapsedSeconds: float64(stamp.Elapsed) / 1e9, WallMs: stamp.Wall, Trusted: stamp.Trusted},
+		Clock:   a.clockStatus(),
 		Journal: a.journalStatus(), Identity: a.identityStatus(),
 	}
 	for _, b := range a.sessions() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -107,7 +108,7 @@ func TestRule23_ReplacementGoesOnAndFencesTheDeviceBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows []int
-	for _, r := range lines[resultLine](t, filepath.Join(dir, handoverResults)) {
+	for _, r := range rig.JSONLines[resultLine](t, filepath.Join(dir, handoverResults)) {
 		if strings.HasSuffix(r.Stream, "/now") {
 			rows = append(rows, int(r.Seq))
 		}

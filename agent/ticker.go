@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/pipeline"
 )
 
@@ -14,11 +15,12 @@ const (
 	tickPollMin = 5 * time.Millisecond
 )
 
-// ticker journals a tick when a timer of some pipeline is due and nothing arrives: only then does time cost flash.
+// ticker journals a tick when a timer of some pipeline is due and nothing arrives, and a step of the wall clock when there was one: only then does time cost flash.
 type ticker struct {
-	clock     *Clock
+	clock     *clock.Clock
 	journal   pipeline.Journal
 	deadlines func() int64 // earliest over all pipelines, NoDeadline for none
+	stepped   func(string) // logs a sentence on a step of the wall clock
 	last      int64        // elapsed of the last tick: a pipeline that has not got to it yet asks again
 }
 
@@ -40,6 +42,12 @@ func (t *ticker) run(ctx context.Context) error {
 				return fmt.Errorf("journal tick: %w", err)
 			}
 			t.last = now
+		}
+		if text := t.clock.Due(); text != "" {
+			t.stepped(text)
+			if _, err := t.journal.Append(&pipeline.Entry{Kind: pipeline.EntryClock, Payload: []byte(text)}); err != nil && !isFull(err) {
+				return fmt.Errorf("journal a step of the clock: %w", err)
+			}
 		}
 		timer.Reset(tickWait(due, now))
 	}

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/weirstream/weir/store/disk"
 )
 
 // apply makes the content at m of that at since and what changed.
@@ -41,17 +39,7 @@ func (st *stand) apply(m *Manifest, since uint64) error {
 // TestKeepFromKeepsChanges: whatever merges bases meanwhile, what changed since a checkpoint can be read, in both stores; the journal is not held for it. Without KeepFrom the changes
 // go with the checkpoints, and that is said.
 func TestKeepFromKeepsChanges(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) Store{
-		"log": func(t *testing.T) Store {
-			s, err := openTestLog(disk.OS, t.TempDir(), 1<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			return s
-		},
-		"bbolt": func(t *testing.T) Store { return openTestBolt(t, t.TempDir()) },
-	} {
+	for name, open := range testStores {
 		for _, keep := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/keep=%v", name, keep), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {

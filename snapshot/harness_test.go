@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/state"
+	"github.com/weirstream/weir/store/disk"
 )
 
 var testPipeline = UUID{1, 2, 3}
@@ -328,6 +329,19 @@ func testIdentity() Identity {
 	return Identity{Pipeline: testPipeline, Generation: 1, Incarnation: Incarnation{1, 0}, Behaviours: []Behaviour{{"s1", 1}, {"s2", 4}}}
 }
 
+// testStores open an empty store of each kind that has its checkpoints in files of its own.
+var testStores = map[string]func(t *testing.T) Store{
+	"log": func(t *testing.T) Store {
+		s, err := openTestLog(disk.OS, t.TempDir(), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	},
+	"bbolt": func(t *testing.T) Store { return openTestBolt(t, t.TempDir()) },
+}
+
 func openTestBolt(t testing.TB, dir string) *BoltStore {
 	t.Helper()
 	s, err := OpenBolt(BoltOptions{Path: filepath.Join(dir, "checkpoints.bolt"), Pipeline: testPipeline})
@@ -336,4 +350,17 @@ func openTestBolt(t testing.TB, dir string) *BoltStore {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// testStores are the stores on real files, by name.
+var testStores = map[string]func(t *testing.T) Store{
+	"log": func(t *testing.T) Store {
+		s, err := openTestLog(disk.OS, t.TempDir(), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	},
+	"bbolt": func(t *testing.T) Store { return openTestBolt(t, t.TempDir()) },
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/weirstream/weir/store/disk"
 )
 
 // goOnPast makes n checkpoints.
@@ -42,17 +40,7 @@ func (st *stand) kept(ck Checkpoint) error {
 // TestHeldCheckpointStays: while it is read nothing takes it, however many come behind; then it goes. The planted fault, a hold that holds
 // nothing, is found by the same.
 func TestHeldCheckpointStays(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) Store{
-		"log": func(t *testing.T) Store {
-			s, err := openTestLog(disk.OS, t.TempDir(), 1<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			return s
-		},
-		"bbolt": func(t *testing.T) Store { return openTestBolt(t, t.TempDir()) },
-	} {
+	for name, open := range testStores {
 		for _, fault := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/fault=%v", name, fault), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {

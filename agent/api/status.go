@@ -45,6 +45,10 @@ type ClockStatus struct {
 	ElapsedSeconds float64 `json:"elapsed_seconds"`
 	WallMs         int64   `json:"wall_ms"`
 	Trusted        bool    `json:"trusted"`
+	FloorMs        int64   `json:"floor_ms"` // a wall clock before it is not trusted
+	Steps          uint64  `json:"steps"`    // times that the wall clock was set since the start
+	LastStepMs     int64   `json:"last_step_ms,omitempty"`
+	SleptSeconds   float64 `json:"slept_seconds,omitempty"` // that the machine was suspended since the start
 }
 
 // JournalStatus tells what the journal holds.

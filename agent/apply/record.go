@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -90,7 +91,10 @@ func (r *Record) Resting() bool {
 // ErrDamaged is the error of a record or a kept config that is not what was written.
 var ErrDamaged = errors.New("damaged")
 
-const recordFile = "record"
+const (
+	recordFile = "record"
+	format     = 1 // of record and kept configs; that which has none has it
+)
 
 // Store is the directory that keeps record and configs.
 type Store struct {
@@ -137,7 +141,7 @@ func (s Store) read(name string, into any) error {
 	if string(rest) != hex.EncodeToString(sum[:])+"\n" {
 		return fmt.Errorf("%s: %w", path, ErrDamaged)
 	}
-	if err := json.Unmarshal(text, into); err != nil {
+	if err := record.Decode(text, record.Form{What: path, Reads: format}, into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil

@@ -1,12 +1,12 @@
 package identity
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -52,13 +52,10 @@ func LoadFenced(fsys disk.FS, stateDir string, r *Record) (*Fenced, error) {
 }
 
 func decodeFenced(b []byte, f *Fenced) error {
-	if err := json.Unmarshal(b, f); err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	if err := decode(b, "note of a fence", f); err != nil {
+		return err
 	}
-	switch {
-	case f.Version > recordVersion:
-		return fmt.Errorf("%w: version %d, this weir knows %d", ErrVersion, f.Version, recordVersion)
-	case f.Version < 1 || f.Major == 0:
+	if f.Version < 1 || f.Major == 0 {
 		return fmt.Errorf("%w: it names no incarnation", ErrCorrupt)
 	}
 	return nil
@@ -67,11 +64,7 @@ func decodeFenced(b []byte, f *Fenced) error {
 // Save makes the fence durable. Repeating it is harmless.
 func (f *Fenced) Save(fsys disk.FS, stateDir string) error {
 	f.Version = recordVersion
-	b, err := json.MarshalIndent(f, "", "  ")
-	if err == nil {
-		err = disk.WriteFileAtomic(fsys, filepath.Join(stateDir, fencedFile), append(b, '\n'))
-	}
-	if err != nil {
+	if err := record.Write(fsys, filepath.Join(stateDir, fencedFile), f); err != nil {
 		return fmt.Errorf("note that this device is fenced: %w", err)
 	}
 	return nil

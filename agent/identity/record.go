@@ -3,13 +3,13 @@ package identity
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink"
 )
@@ -72,26 +72,28 @@ func Load(fsys disk.FS, stateDir string) (*Record, error) {
 
 func decodeRecord(b []byte) (*Record, error) {
 	r := &Record{}
-	if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	if err := decode(b, "incarnation", r); err != nil {
+		return nil, err
 	}
-	switch {
-	case r.Version > recordVersion:
-		return nil, fmt.Errorf("%w: version %d, this weir knows %d", ErrVersion, r.Version, recordVersion)
-	case r.Version < 1 || r.Major == 0 || r.Token == "" || len(r.Lineage) == 0 || r.Lineage[len(r.Lineage)-1] != r.Incarnation():
+	if r.Version < 1 || r.Major == 0 || r.Token == "" || len(r.Lineage) == 0 || r.Lineage[len(r.Lineage)-1] != r.Incarnation() {
 		return nil, fmt.Errorf("%w: it names no incarnation", ErrCorrupt)
 	}
 	return r, nil
 }
 
+// decode reads a file of this package: damaged, or newer, or v.
+func decode(b []byte, what string, v any) error {
+	err := record.Decode(b, record.Form{What: what, Member: "version", Reads: recordVersion, Newer: ErrVersion}, v)
+	if err != nil && !errors.Is(err, ErrVersion) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
 // Save replaces the record. Durable on return; repeating it is harmless.
 func (r *Record) Save(fsys disk.FS, stateDir string) error {
 	r.Version = recordVersion
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		err = disk.WriteFileAtomic(fsys, filepath.Join(stateDir, recordFile), append(b, '\n'))
-	}
-	if err != nil {
+	if err := record.Write(fsys, filepath.Join(stateDir, recordFile), r); err != nil {
 		return fmt.Errorf("write incarnation: %w", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirstream/weir/pipeline/certtime"
 	"github.com/weirstream/weir/pipeline/topic"
 )
 
@@ -52,6 +53,7 @@ type SessionConfig struct {
 	CertFile       string // PEM client certificate; needs KeyFile
 	KeyFile        string
 	ServerName     string // "" = the URL's host
+	Dates          certtime.Now
 	Username       string
 	PasswordFile   string // read at every connect, so that a rotated password is taken; a final newline is cut
 	Sources        []SourceConfig

@@ -105,6 +105,7 @@ func tlsConfig(c *SessionConfig, host string) (*tls.Config, error) {
 		}
 		t.Certificates = []tls.Certificate{pair}
 	}
+	c.Dates.Judge(t, host)
 	return t, nil
 }
 

@@ -118,7 +118,7 @@ func walk(b []byte, depth int) (int, error) {
 func walkInto(b []byte, major byte, n uint64, depth int) (at int, err error) {
 	items := n
 	switch {
-	case depth == 0, major == majorArray && n > elementsMax, major == majorMap && n > pairsMax:
+	case depth == 0, major == majorArray && n > elementsMax, major == majorMap && n > pairsMax, major == majorTag && len(b) > 0 && !takesTag(n, b[0]):
 		return 0, errForm
 	case major == majorTag:
 		items = 1
@@ -140,4 +140,17 @@ func walkInto(b []byte, major byte, n uint64, depth int) (at int, err error) {
 		at += size
 	}
 	return at, nil
+}
+
+// takesTag tells whether an item that begins with head may have a tag: those of RFC 8949 §3.4.1 to §3.4.3 want a kind of item, without which other readers refuse the file.
+func takesTag(tag uint64, head byte) bool {
+	switch major := head &^ 31; tag {
+	case 0: // a date as text
+		return major == majorText
+	case 1: // seconds
+		return major == majorUint || major == majorNeg || head >= majorSimple|25 && head <= majorSimple|27
+	case 2, 3: // a large integer
+		return major == majorBytes
+	}
+	return true
 }

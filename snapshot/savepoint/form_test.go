@@ -185,12 +185,13 @@ func TestOtherFormsAreRefused(t *testing.T) {
 		"indefinite bytes": {0x5f, 0x41, 1, 0xff}, "indefinite array": {0x9f, 0xff}, "reserved": {0x1c}, "a break": {0xff},
 		"text that is none": {0x61, 0xff}, "equal keys": {0xa2, 0x61, 'a', 0, 0x61, 'a', 0}, "falling keys": {0xa2, 0x61, 'b', 0, 0x61, 'a', 0},
 		"a simple value in two bytes": {0xf8, 20}, "depth": deep, "elements": {0x9a, 0, 0x10, 0, 1}, "pairs": {0xb8, 65}, "bytes": {0x5a, 0xff, 0, 0, 0},
+		"a date that is no text": {0xc0, 0x30}, "seconds that are no number": {0xc1, 0xf4}, "a large integer that is text": {0xc2, 0x61, 'a'}, "a negative one": {0xc3, 0},
 	} {
 		if n, err := walk(b, depthMax); err != errForm {
 			t.Errorf("%s: %d, %v", what, n, err)
 		}
 	}
-	for _, good := range [][]byte{{0xf9, 0, 0}, {0xfb, 0, 0, 0, 0, 0, 0, 0, 0}, {0xf8, 32}, {0xc1, 0}, deep[1:], {0x20}} {
+	for _, good := range [][]byte{{0xf9, 0, 0}, {0xfb, 0, 0, 0, 0, 0, 0, 0, 0}, {0xf8, 32}, {0xc1, 0}, {0xc1, 0xf9, 0, 0}, {0xc0, 0x61, 'a'}, {0xc2, 0x41, 1}, {0xc3, 0x40}, {0xd9, 0xd9, 0xf7, 0}, deep[1:], {0x20}} {
 		if n, err := walk(good, depthMax); n != len(good) || err != nil {
 			t.Errorf("% x: %d, %v", good, n, err)
 		}

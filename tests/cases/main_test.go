@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -54,23 +53,9 @@ func (l line) bytes() []byte {
 	return []byte(l.Payload)
 }
 
-func lines(t *testing.T, number string) (all []line) {
+func lines(t *testing.T, number string) []line {
 	t.Helper()
-	f, err := os.Open("testdata/" + number + ".jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	in := bufio.NewScanner(f)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		var l line
-		if err := json.Unmarshal(in.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, l)
-	}
-	return all
+	return rig.JSONLines[line](t, "testdata/"+number+".jsonl")
 }
 
 // expect reads one member of the right result.

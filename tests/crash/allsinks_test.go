@@ -3,7 +3,6 @@ package crash
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +17,10 @@ func TestAllSinks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	for _, one := range []bool{true, false} {
 		t.Run(map[bool]string{true: "one pipeline", false: "several pipelines"}[one], func(t *testing.T) {
+			t.Parallel()
 			s := scenario{qos: 1, messages: 4_500, rate: 800, kills: 3, powerCuts: 3, syncDelay: slowSync, resets: 1, patience: 2 * time.Minute, receiverLine: true}
 			serverKills, cuts := 6, 18
 			if long() {
@@ -108,17 +109,12 @@ func (a *allSinks) brokers() (text string) {
 }
 
 func runAllSinks(t *testing.T, s *scenario, one bool, serverKills, cuts int) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d", seed)
 	s.dir = stageDir(t)
 	all := startEnds(t, s.dir)
 	s.config, s.brokers, s.streams = busyJournal+all.config(one), all.brokers(), len(uids("http"))
 	struck := map[string]int{}
 	s.more = func(st *stage, add func(n int, do func())) { all.strikes(st, s, struck, add, serverKills, cuts) }
-	st := newStage(t, s, rand.New(rand.NewPCG(seed, 1)))
+	st := newStage(t, s, drawn(t))
 	st.publishAll(s)
 	all.judge(t, st, s)
 	t.Logf("strikes %v", struck)
@@ -141,14 +137,7 @@ func (a *allSinks) judge(t *testing.T, st *stage, s *scenario) {
 			verdicts = append(verdicts, v)
 		}
 	}
-	for _, v := range verdicts {
-		if t.Log(v); !v.ok() {
-			t.Errorf("%s is not exactly once", v.stream)
-		}
-	}
-	for _, p := range problems {
-		t.Error(p)
-	}
+	wantExact(t, verdicts, problems)
 }
 
 // strikes kills one server after the other and breaks their lines.

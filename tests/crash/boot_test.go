@@ -23,6 +23,7 @@ func TestEverySinkIsDownAtBoot(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	s := &scenario{qos: 1, messages: 600, rate: 2000, patience: 2 * time.Minute}
 	s.dir = stageDir(t)
 	all := startEnds(t, s.dir)

@@ -12,9 +12,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -32,8 +32,14 @@ func TestMain(m *testing.M) {
 	if args := os.Getenv(roleEnv); args != "" {
 		os.Exit(receiverMain(args))
 	}
+	if err := flag.Set("test.parallel", strconv.Itoa(runsAtOnce*runtime.GOMAXPROCS(0))); err != nil { // -parallel, when it is given, is read behind this
+		panic(err)
+	}
 	os.Exit(rig.RunWithWeir(m, &binary, "-tags", "weirfault"))
 }
+
+// runsAtOnce is how many runs share a processor: each has servers, ports and directories of its own, and waits most of its time.
+const runsAtOnce = 2
 
 // scenario is one run.
 type scenario struct {
@@ -68,6 +74,7 @@ func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	scenarios := []scenario{
 		{name: "qos1", qos: 1, messages: 15_000, rate: 1500, kills: 7, resets: 4, brokerRestarts: 1, receiverRestarts: 1},
 		{name: "qos2", qos: 2, messages: 6_000, rate: 1000, kills: 3, resets: 2, receiverRestarts: 1},
@@ -86,6 +93,7 @@ func TestCrash(t *testing.T) {
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
 			s.patience = 3 * time.Minute
 			if s.config == engine {
 				s.streams, s.judge = engineStreams, judgeEngine
@@ -100,33 +108,18 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// stage is the processes of a run.
-type stage struct {
-	t         *testing.T
-	dir       string
-	config    string // PARALLEL and BACKEND are still to be filled in
-	env       []string
-	power     *rig.PowerCut // nil: none in this run
-	broker    *rig.Mosquitto
-	proxy     *rig.Proxy
-	agent     *rig.Child
-	receiver  *rig.Child
-	recvAddr  string
-	line      *rig.Proxy // to the receiver; nil: none
-	publisher *rig.Publisher
-	random    *rand.Rand
-	kills     int // all of them
-	starts    int // again, while the agent starts
-	stops     int // in a graceful stop
-	damaged   int // checkpoints
-}
-
 // exact runs the scenario and asks for exactly once.
 func (s *scenario) exact(t *testing.T) {
+	t.Helper()
 	verdicts, problems := s.run(t)
+	wantExact(t, verdicts, problems)
+}
+
+// wantExact asks for exactly once in every stream, and for nothing else that is wrong.
+func wantExact(t *testing.T, verdicts []verdict, problems []string) {
+	t.Helper()
 	for _, v := range verdicts {
-		t.Log(v)
-		if !v.ok() {
+		if t.Log(v); !v.ok() {
 			t.Errorf("%s is not exactly once", v.stream)
 		}
 	}
@@ -137,12 +130,7 @@ func (s *scenario) exact(t *testing.T) {
 
 // run gives what the oracle says of each stream, and what else is not as it must be.
 func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d (again: go test ./tests/crash -run %s -seed %d)", seed, t.Name(), seed)
-	st := newStage(t, s, rand.New(rand.NewPCG(seed, 1)))
+	st := newStage(t, s, drawn(t))
 	st.publishAll(s)
 	if s.beforeFinish != nil {
 		s.beforeFinish(st)
@@ -150,111 +138,15 @@ func (s *scenario) run(t *testing.T) (verdicts []verdict, problems []string) {
 	return st.finish(s)
 }
 
-func newStage(t *testing.T, s *scenario, random *rand.Rand) *stage {
-	dir := s.dir
-	if dir == "" {
-		dir = stageDir(t)
+// drawn gives the strikes of a run, those of -seed again.
+func drawn(t *testing.T) *rand.Rand {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
 	}
-	st := &stage{t: t, dir: dir, env: append([]string{"WEIR_ANCHOR_EVERY=2000"}, s.env...), random: random}
-	if s.powerCuts > 0 || s.syncDelay > 0 {
-		var err error
-		st.power, err = rig.NewPowerCut(filepath.Join(st.dir, "power"))
-		st.must(err)
-		st.env = append(st.power.Env(s.syncDelay), st.env...)
-	}
-	brokerDir := filepath.Join(st.dir, "broker")
-	st.must(os.Mkdir(brokerDir, 0o777))
-	var err error
-	st.broker, err = rig.StartMosquitto(brokerDir, "")
-	st.must(err)
-	t.Cleanup(st.broker.Kill)
-	st.proxy, err = rig.NewProxy(st.broker.Addr)
-	st.must(err)
-	t.Cleanup(func() { st.proxy.Close() })
-	st.recvAddr, err = rig.FreeAddr()
-	st.must(err)
-	st.startReceiver(s)
-	t.Cleanup(func() { st.receiver.Kill() })
-	receiver := st.recvAddr
-	if s.receiverLine {
-		st.line, err = rig.NewProxy(st.recvAddr)
-		st.must(err)
-		t.Cleanup(func() { st.line.Close() })
-		receiver = st.line.Addr()
-	}
-	st.config = fill(s.brokers, s.config, st.dir, st.proxy.Addr(), receiver, s.qos)
-	st.startAgent()
-	t.Cleanup(func() { st.agent.Kill() })
-	st.waitReady()
-	st.publisher = rig.NewPublisher(rig.PublisherConfig{Addr: st.broker.Addr, ClientID: "crash-publisher", QoS: s.qos, Window: 100})
-	t.Cleanup(st.publisher.Close)
-	return st
+	t.Logf("seed %d (again: go test ./tests/crash -run %s -seed %d)", seed, t.Name(), seed)
+	return rand.New(rand.NewPCG(seed, 1))
 }
-
-// stageDir is where a run lives: gone with the test, or kept.
-func stageDir(t *testing.T) string {
-	if *keepFlag == "" {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(*keepFlag, "run-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func (st *stage) must(err error) {
-	st.t.Helper()
-	if err != nil {
-		st.t.Fatal(err)
-	}
-}
-
-func (st *stage) startReceiver(s *scenario) {
-	self, err := os.Executable()
-	st.must(err)
-	role := fmt.Sprintf("%s=%s %s %s", roleEnv, st.recvAddr, filepath.Join(st.dir, receiverFile), s.receiver)
-	child, err := rig.StartChild(filepath.Join(st.dir, "receiver.log"), append([]string{role}, s.receiverEnv...), self)
-	st.must(err)
-	st.receiver = child
-	st.must(rig.WaitListening(st.recvAddr, child))
-}
-
-// startAgent starts the agent with its config, in which each start draws the number of instances and where the tables are.
-func (st *stage) startAgent() {
-	config := strings.ReplaceAll(st.config, "PARALLEL", fmt.Sprint(1+st.random.IntN(instancesMax)))
-	config = strings.ReplaceAll(config, "BACKEND", stateBackends[st.random.IntN(len(stateBackends))])
-	st.must(os.WriteFile(filepath.Join(st.dir, "weir.yaml"), []byte(config), 0o644))
-	child, err := rig.StartChild(filepath.Join(st.dir, "agent.log"), st.env, binary, "run", "-c", filepath.Join(st.dir, "weir.yaml"))
-	st.must(err)
-	st.agent = child
-}
-
-// waitReady waits for the first SUBSCRIBE: before it there is no session that keeps messages.
-func (st *stage) waitReady() {
-	if !st.readyWithin(rig.Patience) {
-		st.dump()
-		st.t.Fatalf("the agent did not subscribe in %s", rig.Patience)
-	}
-}
-
-func (st *stage) readyWithin(d time.Duration) bool {
-	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if status, ok := st.status(); ok && len(status.Sessions) > 0 && status.Sessions[0].State == "ready" {
-			return true
-		}
-	}
-	return false
-}
-
-// status asks the agent.
-func (st *stage) status() (s statusView, ok bool) {
-	out, err := exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(st.dir, "weir.yaml")).Output()
-	return s, err == nil && json.Unmarshal(out, &s) == nil
-}
-
-// instancesMax of a config that leaves their number open.
-const instancesMax = 4
 
 // readyEvery is after how many messages a scenario is asked whether it is ready.
 const readyEvery = 20
@@ -276,9 +168,14 @@ func (st *stage) publishAll(s *scenario) {
 			}
 		}
 	}
-	for i, topic := range []string{"t/a/flush", "t/b/flush"} { // closes every window
-		m := message{ID: s.messages + i, K: "flush", TS: baseMs + 3_600_000, V: 0}
-		payload, _ := json.Marshal(m)
+	st.publishFlush(s.messages)
+}
+
+// publishFlush closes every window; ids go on from id.
+func (st *stage) publishFlush(id int) {
+	st.t.Helper()
+	for i, topic := range []string{"t/a/flush", "t/b/flush"} {
+		payload, _ := json.Marshal(message{ID: id + i, K: "flush", TS: baseMs + 3_600_000})
 		st.publish(topic, payload)
 	}
 	st.settle()
@@ -424,14 +321,4 @@ func (st *stage) waitIdle(s *scenario) bool {
 		}
 	}
 	return false
-}
-
-// dump shows the end of the agent's log.
-func (st *stage) dump() {
-	b, err := os.ReadFile(filepath.Join(st.dir, "agent.log"))
-	if err == nil {
-		st.t.Logf("agent.log:\n%s", b[max(0, len(b)-6000):])
-	}
-	out, _ := exec.Command(binary, "status", "-c", filepath.Join(st.dir, "weir.yaml")).CombinedOutput()
-	st.t.Logf("%s", out)
 }

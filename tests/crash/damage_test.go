@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/weirstream/weir/snapshot"
@@ -56,8 +57,11 @@ func damageLast(t *testing.T, dir string) int {
 // retaining is for, and it can be restored only when the journal still has the records behind it. What it broke, prunes included, is as if
 // it had never been, and checkpoints that were let go are listed again; so it strikes again only when all that is retained is newer.
 func damageAllButOldest() func(t *testing.T, dir string) int {
+	var mu sync.Mutex             // the run with the fault and that without it share this
 	struck := map[string]uint64{} // the newest checkpoint at the last strike, by pipeline
 	return func(t *testing.T, dir string) (n int) {
+		mu.Lock()
+		defer mu.Unlock()
 		retained := retainedIn(t, dir)
 		if len(retained) < 2 {
 			return 0

@@ -32,6 +32,7 @@ func TestDivergenceIsTold(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	for _, fault := range []string{"", "WEIR_FAULT=not-deterministic"} {
 		t.Run(strings.TrimPrefix(fault, "WEIR_FAULT="), func(t *testing.T) {
 			const messages = 40

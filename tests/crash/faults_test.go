@@ -40,10 +40,12 @@ func TestPlantedFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	for _, p := range plantedFaults() {
 		t.Run(strings.TrimSuffix(p.fault+"-"+p.name, "-"), func(t *testing.T) {
+			t.Parallel()
 			t.Run("without", func(t *testing.T) {
-				t.Parallel() // both mostly wait
+				t.Parallel()
 				s := p.scenario
 				s.patience = 3 * time.Minute
 				s.exact(t)
@@ -85,6 +87,7 @@ func TestReleaseBuildHasNoFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent; not in -short")
 	}
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "weir")
 	if err := rig.BuildWeir(file); err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ func TestKilledAtTheLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	s := scenario{qos: 1, messages: 9_000, rate: 1500, kills: 4, powerCuts: 3, syncDelay: slowSync, config: busyJournal + bounded, streams: 4, patience: 2 * time.Minute}
 	toggles := 6
 	if long() {

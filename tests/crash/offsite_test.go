@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,18 +51,8 @@ func newOffsite(t *testing.T, bandwidth int, env ...string) *offsite {
 	}
 	st.must(err)
 	o.far = far.(*s3End)
-	brokerDir := filepath.Join(dir, "broker")
-	st.must(os.Mkdir(brokerDir, 0o777))
-	st.broker, err = rig.StartMosquitto(brokerDir, "")
-	st.must(err)
-	t.Cleanup(st.broker.Kill)
 	config := fmt.Sprintf(chained, o.far.s3.Bucket, o.far.proxy.Addr(), o.far.s3.CredentialsFile, o.far.target("copy"), bandwidth)
-	o.one, o.other = o.device("one", config, false), o.device("other", config, false)
-	o.one.env = env
-	o.one.start()
-	o.one.await("it is connected", connected)
-	st.publisher = rig.NewPublisher(rig.PublisherConfig{Addr: st.broker.Addr, ClientID: "crash-publisher", QoS: 1, Window: 100})
-	t.Cleanup(st.publisher.Close)
+	o.startFirst(config, false, env)
 	return o
 }
 
@@ -187,6 +175,7 @@ func TestKilledWhileUploading(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	kills, rounds := 4, 1
 	if long() {
 		kills, rounds = 12, 5
@@ -205,6 +194,7 @@ func TestKilledWhileUploadingFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	for range 5 {
 		o := newOffsite(t, 300, "WEIR_FAULT=central-head-first")
 		o.killUploading(1)

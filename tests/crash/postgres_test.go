@@ -96,6 +96,7 @@ func TestPostgresBesides(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	d := startDatabase(t)
 	dsn := filepath.Join(t.TempDir(), "dsn")
 	if err := os.WriteFile(dsn, []byte(d.pg.DSN(d.line.Addr())), 0o600); err != nil {
@@ -184,6 +185,7 @@ func TestPostgresThatIsNotReady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	d := startDatabase(t)
 	nobody, err := rig.FreeAddr()
 	if err != nil {
@@ -218,14 +220,7 @@ func TestPostgresThatIsNotReady(t *testing.T) {
 	st.waitStatus("column id is boolean")
 	ask("ALTER TABLE waiting ALTER id TYPE bigint USING 1")
 	verdicts, problems := st.finish(&s)
-	for _, v := range verdicts {
-		if t.Log(v); !v.ok() {
-			t.Errorf("%s is not exactly once", v.stream)
-		}
-	}
-	for _, p := range problems {
-		t.Error(p)
-	}
+	wantExact(t, verdicts, problems)
 	if c := d.query("SELECT count(*), count(DISTINCT id) FROM waiting WHERE id < 400")[0]; c[0] != 200 || c[1] != 200 {
 		t.Errorf("%d rows, %d ids, want 200", c[0], c[1])
 	}

@@ -36,6 +36,7 @@ func TestRequeueKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	const letters = 6
 	s := scenario{qos: 1, config: refusing, streams: 1}
 	st := newStage(t, &s, rand.New(rand.NewPCG(1, 1)))

@@ -74,6 +74,7 @@ func TestRubbishHarmsNobody(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	const good, bad = 400, 3000
 	s := scenario{qos: 1, messages: good, config: rubbish, streams: 2, patience: rig.Patience}
 	random := rand.New(rand.NewPCG(7, 7))

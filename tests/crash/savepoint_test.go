@@ -30,13 +30,17 @@ pipelines:
 
 const savedStreams = 4
 
-// changes of the plan, one behind the other: each takes over the state of what it replaces.
+// changes of the plan, one behind the other, and again from the first: each takes over the state of what it replaces.
 var changes = []func(config string) string{
 	func(c string) string { // the window has another name
-		return strings.NewReplacer("uid: w, from: a", "uid: w2, was: w, from: a", "from: w,", "from: w2,").Replace(c)
+		return strings.NewReplacer("uid: w, was: w2, from: a", "uid: w2, was: w, from: a", "uid: w, from: a", "uid: w2, was: w, from: a", "from: w,", "from: w2,").Replace(c)
 	},
-	func(c string) string { // one step more on the way to the rows
-		return strings.NewReplacer("- {uid: all, from: a,", "- {uid: whole, from: a, filter: \"id >= 0\"}\n      - {uid: all, from: whole,").Replace(c)
+	func(c string) string { // one step more on the way to the rows, or one less
+		const whole, all = "- {uid: whole, from: a, filter: \"id >= 0\"}\n      - {uid: all, from: whole,", "- {uid: all, from: a,"
+		if strings.Contains(c, whole) {
+			return strings.Replace(c, whole, all, 1)
+		}
+		return strings.Replace(c, all, whole, 1)
 	},
 	func(c string) string { // and back to a name that was there before
 		return strings.NewReplacer("uid: w2, was: w, from: a", "uid: w, was: w2, from: a", "from: w2,", "from: w,").Replace(c)
@@ -178,6 +182,7 @@ func TestSavepoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	s := savepoints()
 	v := s.saving(5, 3, 2)
 	if long() {
@@ -193,6 +198,7 @@ func TestSavepointsFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes; not in -short")
 	}
+	t.Parallel()
 	for range 6 {
 		s := savepoints()
 		s.messages, s.kills, s.receiverRestarts, s.env = 2_500, 0, 0, []string{"WEIR_FAULT=restore-late"}

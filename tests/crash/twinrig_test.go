@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,19 +147,19 @@ func newTwins(t *testing.T, alone bool, env ...string) *twins {
 	if len(w.all) == 0 {
 		t.Skip("no server to deliver to")
 	}
-	brokerDir := filepath.Join(dir, "broker")
-	st.must(os.Mkdir(brokerDir, 0o777))
-	var err error
-	st.broker, err = rig.StartMosquitto(brokerDir, "")
-	st.must(err)
-	t.Cleanup(st.broker.Kill)
+	w.startFirst(config, alone, env)
+	return w
+}
+
+// startFirst starts the broker, the first of the two devices and the publisher.
+func (w *twins) startFirst(config string, alone bool, env []string) {
+	w.t.Helper()
+	w.startBroker()
 	w.one, w.other = w.device("one", config, alone), w.device("other", config, alone)
 	w.one.env = env
 	w.one.start()
 	w.one.await("it is connected", connected)
-	st.publisher = rig.NewPublisher(rig.PublisherConfig{Addr: st.broker.Addr, ClientID: "crash-publisher", QoS: 1, Window: 100})
-	t.Cleanup(st.publisher.Close)
-	return w
+	w.startPublisher(1)
 }
 
 func (w *twins) device(board, config string, alone bool) *device {
@@ -247,32 +246,18 @@ func (w *twins) handOver() {
 	dir := filepath.Join(w.one.dir, "handover")
 	w.one.weir("handover", "export", dir)
 	w.results = map[string][]int{}
-	w.lines(filepath.Join(dir, "results.jsonl"), func(b []byte) {
-		var l struct {
-			Stream string
-			Data   struct{ ID int }
-		}
-		w.must(json.Unmarshal(b, &l))
-		uid := l.Stream[strings.LastIndexByte(l.Stream, '/')+1:]
-		w.results[uid] = append(w.results[uid], l.Data.ID)
-	})
-	w.lines(filepath.Join(dir, "records.jsonl"), func(b []byte) {
-		var l struct{ Payload string }
-		w.must(json.Unmarshal(b, &l))
-		w.records = append(w.records, w.id([]byte(l.Payload)))
-	})
-}
-
-func (w *twins) lines(name string, each func([]byte)) {
-	w.t.Helper()
-	f, err := os.Open(name)
-	w.must(err)
-	defer f.Close()
-	in := bufio.NewScanner(f)
-	for in.Scan() {
-		each(in.Bytes())
+	type result struct {
+		Stream string
+		Data   struct{ ID int }
 	}
-	w.must(in.Err())
+	for _, r := range rig.JSONLines[result](w.t, filepath.Join(dir, "results.jsonl")) {
+		uid := r.Stream[strings.LastIndexByte(r.Stream, '/')+1:]
+		w.results[uid] = append(w.results[uid], r.Data.ID)
+	}
+	type record struct{ Payload string }
+	for _, r := range rig.JSONLines[record](w.t, filepath.Join(dir, "records.jsonl")) {
+		w.records = append(w.records, w.id([]byte(r.Payload)))
+	}
 }
 
 // firstGeneration is the first device's.

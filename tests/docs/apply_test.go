@@ -1,10 +1,8 @@
 package docs
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,13 +44,7 @@ func TestApplyPage(t *testing.T) {
 			}
 			await(t, dir, func(s *api.Status) bool { return s.Pipelines[0].Position >= 2 && s.Pipelines[0].Lag == 0 })
 		case b.info == "shell apply":
-			cmd := exec.Command("bash", "-euo", "pipefail", "-c", b.text)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(weir)+":"+os.Getenv("PATH"))
-			var problems bytes.Buffer
-			cmd.Stderr = &problems
-			if printed, err = cmd.Output(); err != nil {
-				t.Errorf("%s: %v\n%s%s", where, err, printed, problems.Bytes())
-			}
+			printed = b.run(t, where, dir)
 		case b.info == "output":
 			if !strings.HasPrefix(string(printed), strings.TrimSuffix(b.text, "\n")) {
 				t.Errorf("%s: printed was\n%s", where, printed)

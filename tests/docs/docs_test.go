@@ -73,6 +73,20 @@ func blocks(t *testing.T, page string) (list []block) {
 	return list
 }
 
+// run runs a block in a shell that knows weir, and gives what it printed.
+func (b *block) run(t *testing.T, where, dir string) []byte {
+	t.Helper()
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", b.text)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(weir)+":"+os.Getenv("PATH"))
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	printed, err := cmd.Output()
+	if err != nil {
+		t.Errorf("%s: %v\n%s%s", where, err, printed, problems.Bytes())
+	}
+	return printed
+}
+
 func read(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -171,14 +185,7 @@ func TestExamplesRun(t *testing.T) {
 					t.Errorf("%s: %v", where, err)
 				}
 			case kind == "shell" && name == "":
-				cmd := exec.Command("bash", "-euo", "pipefail", "-c", b.text)
-				cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(weir)+":"+os.Getenv("PATH"))
-				var errors bytes.Buffer
-				cmd.Stderr = &errors
-				var err error
-				if printed, err = cmd.Output(); err != nil {
-					t.Errorf("%s: %v\n%s%s", where, err, printed, errors.Bytes())
-				}
+				printed = b.run(t, where, dir)
 				ran++
 			case kind == "shell": // needs an agent, and has a test of its own
 				printed = nil

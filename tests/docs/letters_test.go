@@ -1,11 +1,9 @@
 package docs
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -70,13 +68,7 @@ func TestDeadLettersPage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.Command("bash", "-euo", "pipefail", "-c", b.text)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(weir)+":"+os.Getenv("PATH"))
-			var problems bytes.Buffer
-			cmd.Stderr = &problems
-			if printed, err = cmd.Output(); err != nil {
-				t.Errorf("%s: %v\n%s%s", where, err, printed, problems.Bytes())
-			}
+			printed = b.run(t, where, dir)
 		case b.info == "output":
 			if !strings.HasPrefix(timeless(printed), strings.TrimSuffix(b.text, "\n")) {
 				t.Errorf("%s: printed was\n%s", where, timeless(printed))

@@ -7,10 +7,8 @@ import (
 	"github.com/weirstream/weir/agent/api"
 )
 
-// TestPressureGoesBackToTheBroker: the receiver refuses. Sink full, pipeline held, journal full, session holds back, and the broker keeps
-// the rest; kill -9 in that state; then the receiver takes again, and each message is there once.
-func TestPressureGoesBackToTheBroker(t *testing.T) {
-	s := newSite(t, "", `
+// narrow: a sink and a journal that are soon full.
+const narrow = `
 journal: {max_bytes: 1MiB, segment: 256KiB, reserve: 0, compress: false}
 pipelines:
   p:
@@ -18,7 +16,12 @@ pipelines:
     checkpoint: {interval: 200ms}
     sinks:
       - {uid: up, from: m, max_bytes: 64KiB, on_full: block, http: {url: "URL/dead", batch: {records: 100}}}
-`)
+`
+
+// TestPressureGoesBackToTheBroker: the receiver refuses. Sink full, pipeline held, journal full, session holds back, and the broker keeps
+// the rest; kill -9 in that state; then the receiver takes again, and each message is there once.
+func TestPressureGoesBackToTheBroker(t *testing.T) {
+	s := newSite(t, "", narrow)
 	s.refusing.Store(true)
 	s.start()
 	const messages = 9000
@@ -67,15 +70,7 @@ pipelines:
 // TestTheBrokerDropsWhileItIsHeldBack: the same pressure on a broker with a short queue, which drops. Status and metrics say how many it counted, and what it
 // gave out is delivered. Its count is a lower bound: mosquitto 2.0 on a busy machine leaves out some (5400 published, 2256 counted, 1800 given out).
 func TestTheBrokerDropsWhileItIsHeldBack(t *testing.T) {
-	s := newSite(t, "max_queued_messages 500\nmax_inflight_messages 20\nsys_interval 1\n", `
-journal: {max_bytes: 1MiB, segment: 256KiB, reserve: 0, compress: false}
-pipelines:
-  p:
-    start: earliest
-    checkpoint: {interval: 200ms}
-    sinks:
-      - {uid: up, from: m, max_bytes: 64KiB, on_full: block, http: {url: "URL/dead", batch: {records: 100}}}
-`)
+	s := newSite(t, "max_queued_messages 500\nmax_inflight_messages 20\nsys_interval 1\n", narrow)
 	s.refusing.Store(true)
 	s.start()
 	s.await("the broker's count was read", func(st *api.Status) bool {

@@ -1,8 +1,6 @@
 package known
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,21 +61,9 @@ func TestAgentWithKills(t *testing.T) {
 
 type delivery struct{ Topic, Payload string }
 
-func arrivals(t *testing.T, set string) (all []delivery) {
+func arrivals(t *testing.T, set string) []delivery {
 	t.Helper()
-	f, err := os.Open(filepath.Join(sets, set, "arrivals.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		var d delivery
-		if err := json.Unmarshal(in.Bytes(), &d); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, d)
-	}
-	return all
+	return rig.JSONLines[delivery](t, filepath.Join(sets, set, "arrivals.jsonl"))
 }
 
 // world is a broker and an agent with the config of a set.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -99,12 +100,17 @@ func (p *Publisher) connection() error {
 	if err := p.resend(conn); err != nil {
 		return err
 	}
+	return eachPacket(r, func(packet packets.ControlPacket) error { return p.answered(conn, packet) })
+}
+
+// eachPacket gives what comes to take, until the connection ends or take fails.
+func eachPacket(r io.Reader, take func(packets.ControlPacket) error) error {
 	for {
 		packet, err := packets.ReadPacket(r)
 		if err != nil {
 			return err
 		}
-		if err := p.answered(conn, packet); err != nil {
+		if err := take(packet); err != nil {
 			return err
 		}
 	}

@@ -16,13 +16,15 @@ type Link struct {
 	ResetsPerSecond float64
 	// Faster makes everything so many times as fast, so that tests need not take as long; 0: 1. What is measured is the same: it has no unit of time.
 	Faster int
+	// Behind is how much of what it could have carried the link makes up for: a sleep on a busy machine lasts longer than was asked. 0: nothing.
+	Behind time.Duration
 }
 
 // Slow puts the proxy on a link.
 func (p *Proxy) Slow(l Link) {
 	f := max(l.Faster, 1)
 	for _, g := range []*gate{&p.requests, &p.answers} {
-		g.slow.Store(&radio{bytesPerSecond: l.BytesPerSecond * f, latency: l.RoundTrip / time.Duration(2*f), resets: l.ResetsPerSecond, faster: float64(f)})
+		g.slow.Store(&radio{bytesPerSecond: l.BytesPerSecond * f, latency: l.RoundTrip / time.Duration(2*f), resets: l.ResetsPerSecond, faster: float64(f), behind: l.Behind / time.Duration(f)})
 	}
 }
 
@@ -30,6 +32,7 @@ func (p *Proxy) Slow(l Link) {
 type radio struct {
 	bytesPerSecond int
 	latency        time.Duration
+	behind         time.Duration
 	resets, faster float64
 
 	mu   sync.Mutex
@@ -51,9 +54,8 @@ func (r *radio) part(buf []byte) []byte {
 func (r *radio) carry(n int) (broken bool) {
 	takes := time.Duration(n) * time.Second / time.Duration(r.bytesPerSecond)
 	r.mu.Lock()
-	now := time.Now()
-	if r.free.Before(now) {
-		r.free = now
+	if idle := time.Now().Add(-r.behind); r.free.Before(idle) {
+		r.free = idle
 	}
 	r.free = r.free.Add(takes)
 	until := r.free

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"testing"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -125,4 +126,18 @@ func (s *S3) Objects(ctx context.Context, prefix string) (map[string][]byte, err
 		all[o.Key] = b
 	}
 	return all, nil
+}
+
+// NeedS3 starts a server that ends with the test, its data in dir. Where there is none, the test is skipped.
+func NeedS3(t testing.TB, dir, bucket string) *S3 {
+	t.Helper()
+	far, err := StartS3(dir, bucket)
+	if errors.Is(err, ErrNoTool) {
+		t.Skipf("NOT TESTED against an S3 server: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Kill() })
+	return far
 }

@@ -103,15 +103,7 @@ func (s *Subscriber) connection() error {
 			return err
 		}
 	}
-	for {
-		packet, err := packets.ReadPacket(r)
-		if err != nil {
-			return err
-		}
-		if err := s.take(conn, packet); err != nil {
-			return err
-		}
-	}
+	return eachPacket(r, func(packet packets.ControlPacket) error { return s.take(conn, packet) })
 }
 
 func (s *Subscriber) take(conn net.Conn, packet packets.ControlPacket) error {

@@ -221,8 +221,15 @@ func (d *Directory) Replace(_ context.Context, name, version string, body []byte
 	return versionOf(bytes.Clone(body)), nil
 }
 
-// List walks the part of the tree that prefix lies in.
+// listed is a file that a List has found.
+type listed struct {
+	name string
+	fs.DirEntry
+}
+
+// List walks the part of the tree that prefix lies in. Only the files of the page are looked at.
 func (d *Directory) List(_ context.Context, prefix, after string) (all []Object, err error) {
+	var found []listed
 	top := d.path(prefix[:strings.LastIndexByte(prefix, '/')+1])
 	err = filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // nothing was written yet, or it was removed meanwhile
@@ -242,18 +249,26 @@ func (d *Directory) List(_ context.Context, prefix, after string) (all []Object,
 		if !e.Type().IsRegular() || strings.HasPrefix(e.Name(), temporary) || strings.HasSuffix(name, lockSuffix) || !strings.HasPrefix(name, prefix) || name <= after {
 			return nil
 		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		all = append(all, Object{name, info.Size(), info.ModTime().UnixMilli()})
+		found = append(found, listed{name, e})
 		return nil
 	})
-	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name }) // the generic sort would cost the small build 7 KB
-	return all[:min(len(all), PageMax)], err
+	if err != nil {
+		return nil, err
+	}
+	sort.Slice(found, func(i, j int) bool { return found[i].name < found[j].name }) // the generic sort would cost the small build 7 KB
+	for _, f := range found {
+		info, err := f.Info()
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile; a page that is empty would be the end
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, Object{f.name, info.Size(), info.ModTime().UnixMilli()}); len(all) == PageMax {
+			break
+		}
+	}
+	return all, nil
 }
 
 // Delete removes the files. Their directories stay, and are synced.

@@ -67,6 +67,7 @@ func OpenS3(c *S3) (Bucket, error) {
 		}
 		b.transport.TLSClientConfig.RootCAs = roots
 	}
+	c.Dates.Judge(b.transport.TLSClientConfig, u.Hostname())
 	region := c.Region
 	if region == "" {
 		region = "us-east-1" // else the library asks the endpoint

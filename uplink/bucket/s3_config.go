@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/weirstream/weir/pipeline/certtime"
 )
 
 // S3 names a bucket.
@@ -19,6 +21,7 @@ type S3 struct {
 	CAFile          string // PEM; empty: the system's
 	DialTimeout     time.Duration
 	DenyPrivate     bool // refuse addresses of this device and of private networks
+	Dates           certtime.Now
 }
 
 // Validate names the first field that is out of range.

@@ -18,14 +18,7 @@ import (
 
 func startS3(t testing.TB) (*rig.S3, *bucket.S3) {
 	t.Helper()
-	far, err := rig.StartS3(t.TempDir(), "bucket-1")
-	if errors.Is(err, rig.ErrNoTool) {
-		t.Skipf("NOT TESTED against an S3 server: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { far.Kill() })
+	far := rig.NeedS3(t, t.TempDir(), "bucket-1")
 	return far, &bucket.S3{Endpoint: "http://" + far.Addr, Bucket: far.Bucket, Prefix: "site/7", CredentialsFile: far.CredentialsFile, DialTimeout: 5 * time.Second}
 }
 

@@ -19,9 +19,12 @@ type Replay struct {
 	// PassedOver says why pieces with later records are not in it.
 	PassedOver []string
 
-	chain []*openedRecords // oldest first
-	codec *Codec
+	chain []*openedRecords // oldest first; without their payload when that is read again
+	walk  *walk
 }
+
+// replayBytes of pieces are kept in memory between the walk and the replay, the newest; what a long outage of uploads leaves is read a second time.
+const replayBytes = 4 << 20
 
 // Records finds the unbroken run of shipped records that begins at or before the one behind a position and goes furthest. Each piece of it is signed by a key that is trusted,
 // bound to the gateway and the journal, and named by the one behind it. An error says that the store did not answer: nothing is known to be lost.
@@ -47,7 +50,7 @@ func (f *Fetcher) Records(ctx context.Context, journal string, above uint64) (*R
 	for _, n := range all {
 		w.there[n.SHA] = n
 	}
-	r := &Replay{codec: f.codec}
+	r := &Replay{walk: w}
 	for _, n := range all {
 		if w.bad[n.SHA] != nil {
 			continue
@@ -58,7 +61,7 @@ func (f *Fetcher) Records(ctx context.Context, journal string, above uint64) (*R
 			slices.Reverse(chain)
 			r.chain, r.Last, r.WallMs, r.Pieces = chain, newest.Last, newest.WallMs, len(chain)
 			for _, o := range chain {
-				r.Bytes += uint64(len(o.payload))
+				r.Bytes += o.bytes
 			}
 			return r, nil
 		}
@@ -76,11 +79,13 @@ type walk struct {
 	above   uint64
 	there   map[SHA]Name
 	bad     map[SHA]error
+	kept    uint64 // bytes of payloads in memory
 }
 
 // back goes from a piece to those before it, until one has the record that is wanted first. Newest first. Of a walk that ends before, no piece is tried again.
 func (w *walk) back(ctx context.Context, n Name) (chain []*openedRecords, err error) {
 	walked := []SHA{}
+	w.kept = 0
 	defer func() {
 		if err != nil {
 			for _, s := range walked {
@@ -102,6 +107,10 @@ func (w *walk) back(ctx context.Context, n Name) (chain []*openedRecords, err er
 				return nil, fmt.Errorf("%w: the piece before record %d ends at %d", ErrBroken, behind.First, o.Last)
 			}
 		}
+		if o.bytes = uint64(len(o.payload)); w.kept+o.bytes > replayBytes && !w.f.plant.keepAll {
+			o.payload = nil
+		}
+		w.kept += uint64(len(o.payload))
 		chain = append(chain, o)
 		if o.First <= w.above+1 {
 			return chain, nil
@@ -130,6 +139,7 @@ func (w *walk) open(ctx context.Context, n Name) (*openedRecords, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.name = n
 	if o.Gateway != w.f.Gateway || o.Journal != w.journal || o.Last != n.Last {
 		return nil, fmt.Errorf("%w: records %d to %d of gateway %q, journal %s", ErrForeign, o.First, o.Last, o.Gateway, o.Journal)
 	}
@@ -137,9 +147,15 @@ func (w *walk) open(ctx context.Context, n Name) (*openedRecords, error) {
 }
 
 // Each gives the records, in order, with the positions and stamps that they had. A block without entries is positions that the journal had left out; stamp is that of the block.
-func (r *Replay) Each(unseal Unseal, take func(b *pipeline.Block, stamp pipeline.Stamp) error) error {
+func (r *Replay) Each(ctx context.Context, unseal Unseal, take func(b *pipeline.Block, stamp pipeline.Stamp) error) error {
 	for _, o := range r.chain {
-		runs, err := r.codec.runs(o, unseal)
+		if o.payload == nil {
+			var err error
+			if o, err = r.walk.open(ctx, o.name); err != nil { // named by its sha: it is the same, or an error
+				return fmt.Errorf("read shipped records again: %w", err)
+			}
+		}
+		runs, err := r.walk.f.codec.runs(o, unseal)
 		if err != nil {
 			return err
 		}

@@ -202,5 +202,6 @@ type planted struct {
 	holes       bool // shipped records with a hole are taken
 	keepNone    bool // collection deletes shipped records that a retained upload needs
 	ownAlone    bool // collection deletes those that an upload of a pipeline needs that left the config
+	keepAll     bool // all shipped records are in memory at once
 	trusting    bool // a chain that was confirmed is not looked for, though the store has forgotten its head
 }

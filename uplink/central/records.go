@@ -154,6 +154,8 @@ type openedRecords struct {
 	recordsHead
 	flags   byte
 	payload []byte
+	name    Name   // where it is
+	bytes   uint64 // of the payload, which may be let go
 }
 
 func (c *Codec) openRecords(b []byte, sha SHA, trust Trust) (*openedRecords, error) {

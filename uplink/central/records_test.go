@@ -30,7 +30,7 @@ func TestRecordLargerThanAPiece(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", name, r, err)
 		}
 		var got []byte
-		if err := r.Each(nil, func(b *pipeline.Block, _ pipeline.Stamp) error { got = b.Entries[0].Payload; return nil }); err != nil || !bytes.Equal(got, payload) {
+		if err := r.Each(t.Context(), nil, func(b *pipeline.Block, _ pipeline.Stamp) error { got = b.Entries[0].Payload; return nil }); err != nil || !bytes.Equal(got, payload) {
 			t.Errorf("%s: %d bytes came again, %v", name, len(got), err)
 		}
 	}
@@ -110,6 +110,45 @@ func TestObjectThatIsTooLargeForRecords(t *testing.T) {
 	w.bucket.Fault = func(buckettest.Request) buckettest.Fault { return buckettest.Lost }
 	if r, err := replayed(w, 0, planted{}); err == nil {
 		t.Errorf("a store that does not answer: %+v", r)
+	}
+}
+
+// TestReplayKeepsLittleInMemory: however much was shipped, no more than replayBytes of it are held between walk and replay; the rest is read again and is the same.
+func TestReplayKeepsLittleInMemory(t *testing.T) {
+	noise := make([]byte, 1<<20)
+	for _, plant := range []planted{{}, {keepAll: true}} {
+		w := newWorld(t, 1)
+		s := w.up.Shipper("j", 1, 0)
+		for i := range 10 {
+			rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
+			b := testBlock(i+1, 1)
+			b.Entries[0].Payload = bytes.Clone(noise)
+			if err := errors.Join(s.Pack([]*pipeline.Block{b}), s.Send(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := &Fetcher{Gateway: testGateway, Bucket: w.bucket, Trust: trusted(), plant: plant}
+		r, err := f.Records(t.Context(), "j", 0)
+		if err != nil || r.Last != 10 || r.Bytes < 10<<20 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		kept, next := 0, 0
+		for _, o := range r.chain {
+			kept += len(o.payload)
+		}
+		if (kept > replayBytes) != plant.keepAll {
+			t.Errorf("%+v: %d bytes are kept", plant, kept)
+		}
+		err = r.Each(t.Context(), nil, func(b *pipeline.Block, _ pipeline.Stamp) error {
+			rand.NewChaCha8([32]byte{byte(next)}).Read(noise)
+			if next++; b.First != pipeline.Position(next) || !bytes.Equal(b.Entries[0].Payload, noise) {
+				t.Errorf("record %d is another", next)
+			}
+			return nil
+		})
+		if err != nil || next != 10 {
+			t.Errorf("%d records, %v", next, err)
+		}
 	}
 }
 

@@ -23,14 +23,7 @@ import (
 // TestServerIsKilled: a real S3 server, killed with -9 and started again while uploads go on, connections reset in the middle, and uploaders that are given up wherever they are and begin
 // anew with what is on the device. What was confirmed can be fetched, at the end all of it.
 func TestServerIsKilled(t *testing.T) {
-	far, err := rig.StartS3(t.TempDir(), "bucket-1")
-	if errors.Is(err, rig.ErrNoTool) {
-		t.Skipf("NOT TESTED against an S3 server: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { far.Kill() })
+	far := rig.NeedS3(t, t.TempDir(), "bucket-1")
 	line, err := rig.NewProxy(far.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -104,14 +97,7 @@ func about3h(s string) bool {
 
 // TestClockIsWrong: a real server judges signatures by a clock that is hours away from this device's. The uploader says so, with the difference, and goes on by itself once it is right.
 func TestClockIsWrong(t *testing.T) {
-	far, err := rig.StartS3(t.TempDir(), "bucket-1")
-	if errors.Is(err, rig.ErrNoTool) {
-		t.Skipf("NOT TESTED against an S3 server: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { far.Kill() })
+	far := rig.NeedS3(t, t.TempDir(), "bucket-1")
 	target, err := url.Parse("http://" + far.Addr)
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func replayed(w *world, above uint64, plant planted) (*Replay, error) {
 		return r, err
 	}
 	next := above + 1
-	err = r.Each(nil, func(b *pipeline.Block, stamp pipeline.Stamp) error {
+	err = r.Each(w.t.Context(), nil, func(b *pipeline.Block, stamp pipeline.Stamp) error {
 		for _, e := range b.Entries {
 			if uint64(e.Pos) <= above {
 				continue
@@ -94,7 +94,7 @@ func TestShippedRecordsAreWhatTheyWere(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	text := ""
-	if err := r.Each(nil, func(b *pipeline.Block, _ pipeline.Stamp) error {
+	if err := r.Each(t.Context(), nil, func(b *pipeline.Block, _ pipeline.Stamp) error {
 		text += fmt.Sprintf("%d-%d:%d ", b.First, b.Last, len(b.Entries))
 		return nil
 	}); err != nil || text != "5-6:2 7-16:0 17-17:1 " {
@@ -255,6 +255,45 @@ func TestRecordsOfAPipelineThatLeftStay(t *testing.T) {
 		}
 		if names := w.bucket.Names(w.up.names.AllRecords("j")); len(names) > 0 {
 			t.Errorf("%+v: left are %v", plant, names)
+		}
+	}
+}
+
+// TestRecordsOfAPipelineThatStandsStillStay: one on probation is not uploaded (it may be gone back from), and the others go on.
+func TestRecordsOfAPipelineThatStandsStillStay(t *testing.T) {
+	for _, plant := range []planted{{}, {keepNone: true}} {
+		w := newWorld(t, 1)
+		if err := w.story(1); err != nil { // at 100
+			t.Fatal(err)
+		}
+		shipping(t, w, 101, 129)
+		other := newWorld(t, 2)
+		other.bucket, other.plant, other.pipeID = w.bucket, plant, UUID{9}
+		other.start()
+		if _, err := other.up.Add(testID, "p", w.spool); err != nil {
+			t.Fatal(err)
+		}
+		for range 8 { // up to 800
+			if err := other.story(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := replayed(w, 100, planted{}); err != nil || (r.Last == 130) == plant.keepNone {
+			t.Errorf("%+v: %+v, %v", plant, r, err)
+		}
+		f := &Fetcher{Gateway: testGateway, Bucket: w.bucket}
+		list, err := f.Shipped(t.Context())
+		if plant.keepNone {
+			if len(list) > 0 || err != nil {
+				t.Errorf("%+v, %v", list, err)
+			}
+			continue
+		}
+		if err != nil || len(list) != 1 || list[0].Journal != "j" || list[0].Last != 130 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if n, bytes := list[0].Above(124); n != 2 || bytes == 0 {
+			t.Errorf("%d pieces behind 124, %d bytes", n, bytes)
 		}
 	}
 }

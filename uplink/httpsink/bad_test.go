@@ -110,7 +110,9 @@ func TestBadUpstreams(t *testing.T) {
 			return server.Listener.Addr().String()
 		},
 		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
-			return dial(t, func(c *Config) { c.URL, c.TLS.CA = "https://"+addr, ca })
+			return dial(t, func(c *Config) {
+				c.URL, c.TLS.CA, c.Transports = "https://"+addr, ca, &Transports{Dates: uplinktest.Dates}
+			})
 		}}.Certificates()...)
 	for _, b := range bad {
 		t.Run(b.Name, b.Run)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
+	"github.com/weirstream/weir/pipeline/certtime"
 	"github.com/weirstream/weir/uplink"
 )
 
@@ -22,6 +24,8 @@ const (
 // Transports lets sinks with equal settings share connections: hundreds of sinks to one host then hold a few connections and their buffers,
 // not one each. A sink waits for none of the others: there is no limit on connections in use. The zero value is ready; it may be used by several goroutines.
 type Transports struct {
+	Dates certtime.Now // judges certificates
+
 	mu     sync.Mutex
 	shared map[transportKey]*sharedTransport
 }
@@ -29,6 +33,7 @@ type Transports struct {
 // transportKey is everything that tells two transports apart. A CA counts by its content: a renewed one makes a new transport.
 type transportKey struct {
 	tls        tlsContent
+	ip         string // the host where it is an IP address: no handshake names it, so it takes part in how certificates are judged
 	deny       bool
 	dial, idle time.Duration
 }
@@ -44,7 +49,14 @@ func (t *Transports) take(c *Config) (transport *http.Transport, release func(),
 	if err != nil {
 		return nil, nil, err
 	}
+	host, err := c.host()
+	if err != nil {
+		return nil, nil, err
+	}
 	key := transportKey{tls: content, deny: c.DenyPrivate, dial: c.DialTimeout, idle: c.IdleTimeout}
+	if net.ParseIP(host) != nil && t.Dates != nil {
+		key.ip = host
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.shared[key]
@@ -54,6 +66,8 @@ func (t *Transports) take(c *Config) (transport *http.Transport, release func(),
 			return nil, nil, err
 		}
 		s = &sharedTransport{Transport: newTransport(c, config)}
+		s.ForceAttemptHTTP2 = content == tlsContent{}
+		t.Dates.Judge(config, host)
 		if t.shared == nil {
 			t.shared = map[transportKey]*sharedTransport{}
 		}
@@ -73,6 +87,15 @@ func (t *Transports) release(key transportKey, s *sharedTransport) {
 	}
 }
 
+// host is the server's name or address.
+func (c *Config) host() (string, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return "", fmt.Errorf("parse http sink url: %w", err)
+	}
+	return u.Hostname(), nil
+}
+
 func newTransport(c *Config, tlsConfig *tls.Config) *http.Transport {
 	dialer, proxy := &net.Dialer{Timeout: c.DialTimeout, KeepAlive: 30 * time.Second}, http.ProxyFromEnvironment
 	if c.DenyPrivate {
@@ -83,7 +106,6 @@ func newTransport(c *Config, tlsConfig *tls.Config) *http.Transport {
 		DialContext:         dialer.DialContext,
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: c.DialTimeout,
-		ForceAttemptHTTP2:   tlsConfig == nil,
 		MaxIdleConnsPerHost: idlePerHost,
 		IdleConnTimeout:     c.IdleTimeout,
 		DisableCompression:  true,
@@ -91,11 +113,8 @@ func newTransport(c *Config, tlsConfig *tls.Config) *http.Transport {
 	}
 }
 
-// config builds the client's TLS settings; nil keeps the defaults.
+// config builds the client's TLS settings.
 func (t *tlsContent) config() (*tls.Config, error) {
-	if *t == (tlsContent{}) {
-		return nil, nil
-	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.serverName}
 	if t.ca != "" {
 		c.RootCAs = x509.NewCertPool()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/uplink"
+	"github.com/weirstream/weir/uplink/httpsink"
 	"github.com/weirstream/weir/uplink/uplinktest"
 )
 
@@ -46,7 +47,7 @@ func TestBadServers(t *testing.T) {
 	bad = append(append(bad, full), uplinktest.Secured{CA: "give its CA in ca",
 		Server: sick.Server,
 		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
-			n.config.URL, n.config.HTTP.TLS.CA = "https://"+addr, ca
+			n.config.URL, n.config.HTTP.TLS.CA, n.config.HTTP.Transports = "https://"+addr, ca, &httpsink.Transports{Dates: uplinktest.Dates}
 			return n.Connect(t, "")
 		}}.Certificates()...)
 	for _, b := range bad {

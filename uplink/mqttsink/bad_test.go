@@ -160,7 +160,7 @@ func TestBadBrokers(t *testing.T) {
 	bad = append(bad, uplinktest.Secured{CA: "give its CA in tls.ca",
 		Server: func(t *testing.T) string { b = startBroker(t, 1, ""); return b.Addr },
 		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
-			b.config.Broker.URL, b.config.Broker.CAFile = "mqtts://"+addr, ca
+			b.config.Broker.URL, b.config.Broker.CAFile, b.config.Broker.Dates = "mqtts://"+addr, ca, uplinktest.Dates
 			return b.Connect(t, "a")
 		}}.Certificates()...)
 	for _, b := range bad {

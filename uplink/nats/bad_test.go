@@ -116,7 +116,7 @@ func TestBadServersAtASaneRate(t *testing.T) {
 		},
 		Greet: greetTLS,
 		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
-			n.config.URL, n.config.CAFile = "tls://"+addr, ca
+			n.config.URL, n.config.CAFile, n.config.Dates = "tls://"+addr, ca, uplinktest.Dates
 			return n.Connect(t, "a")
 		}}.Certificates()...)
 	for _, b := range bad {

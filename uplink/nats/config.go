@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/weirstream/weir/pipeline/certtime"
 )
 
 // Config of one NATS sink.
@@ -21,6 +23,7 @@ type Config struct {
 	User            string
 	PasswordFile    string
 	CAFile          string // PEM; empty: the system's
+	Dates           certtime.Now
 	DialTimeout     time.Duration
 	DenyPrivate     bool // refuse addresses of this device and of private networks
 	// Board is this device's serial: an equal incarnation of another board is refused (RULES 28).

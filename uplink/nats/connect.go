@@ -2,10 +2,14 @@ package nats
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -32,9 +36,11 @@ func (s *Sink) connect(ctx context.Context) error {
 	o := []nats.Option{nats.Name("weir"), nats.Timeout(s.config.DialTimeout), nats.NoReconnect(), nats.SetCustomDialer(&dial), nats.IgnoreDiscoveredServers(),
 		// What goes wrong shows at the next request; the library would print it.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
-	if s.config.CAFile != "" {
-		o = append(o, nats.RootCAs(s.config.CAFile))
+	secure, err := s.tls()
+	if err != nil {
+		return err
 	}
+	o = append(o, secure)
 	switch {
 	case s.config.CredentialsFile != "":
 		o = append(o, nats.UserCredentials(s.config.CredentialsFile))
@@ -57,6 +63,31 @@ func (s *Sink) connect(ctx context.Context) error {
 	}
 	s.conn = conn
 	return nil
+}
+
+// tls is how certificates are judged, where the URL or the server demands TLS. A CA demands it as well.
+func (s *Sink) tls() (nats.Option, error) {
+	u, err := url.Parse(s.config.URL)
+	if err != nil {
+		return nil, fmt.Errorf("parse nats url: %w", err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.config.CAFile != "" {
+		pem, err := os.ReadFile(s.config.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read nats ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read nats ca %s: no certificate in it", s.config.CAFile)
+		}
+	}
+	s.config.Dates.Judge(c, u.Hostname())
+	return func(o *nats.Options) error {
+		o.TLSConfig = c
+		o.Secure = o.Secure || s.config.CAFile != ""
+		return nil
+	}, nil
 }
 
 // remedy tells what to do about a server that does not let the sink in, "" when waiting is all.

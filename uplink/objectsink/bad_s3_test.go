@@ -58,7 +58,7 @@ func TestBadBuckets(t *testing.T) {
 	bad = append(bad, uplinktest.Secured{CA: "give its CA in ca",
 		Server: sick.Server,
 		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
-			g.s3.Endpoint, g.s3.CAFile = "https://"+addr, ca
+			g.s3.Endpoint, g.s3.CAFile, g.s3.Dates = "https://"+addr, ca, uplinktest.Dates
 			return g.Connect(t, "a")
 		}}.Certificates()...)
 	for _, b := range bad {

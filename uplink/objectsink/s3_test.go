@@ -36,15 +36,8 @@ func startGateway(t testing.TB) *gateway {
 // gatewayIn starts a server whose data lies in dir.
 func gatewayIn(t testing.TB, dir string) *gateway {
 	t.Helper()
-	far, err := rig.StartS3(dir, "bucket-1")
-	if errors.Is(err, rig.ErrNoTool) {
-		t.Skipf("NOT TESTED against an S3 server: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &gateway{S3: far}
-	t.Cleanup(func() { g.Kill() })
+	g := &gateway{S3: rig.NeedS3(t, dir, "bucket-1")}
+	var err error
 	if g.line, err = rig.NewProxy(g.Addr); err != nil {
 		t.Fatal(err)
 	}

@@ -78,6 +78,7 @@ func TestBadServersAtASaneRate(t *testing.T) {
 		},
 		Dial: func(t *testing.T, addr, ca string) uplink.Endpoint {
 			f := newFar(t)
+			f.config.Dates = uplinktest.Dates
 			f.config.DSNFile = writeDSN(t, strings.Replace(at(addr), "sslmode=disable", "sslmode=verify-full&sslrootcert="+ca, 1))
 			return f.sink(t, "a")
 		}}.Certificates()...)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/certtime"
 )
 
 // What a column may hold besides a field of the row.
@@ -42,6 +43,7 @@ type Config struct {
 	Board string
 	// DenyPrivate refuses servers on this device and in private networks, as they are dialled.
 	DenyPrivate bool
+	Dates       certtime.Now // judges certificates; sslmode=verify-ca goes by the machine's clock all the same
 	// AllowPlaintext accepts a DSN that may reach a host off this device without TLS.
 	AllowPlaintext bool
 }

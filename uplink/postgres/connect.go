@@ -70,6 +70,11 @@ func (s *Sink) readDSN() (*pgconn.Config, error) {
 			return nil, fmt.Errorf("%w: dsn_file lets %s be reached without TLS; add sslmode=verify-full, or set security.allow_plaintext: true", ErrPlaintext, host)
 		}
 	}
+	for _, f := range append([]*pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
+		if f.TLSConfig != nil {
+			s.config.Dates.Judge(f.TLSConfig, f.Host)
+		}
+	}
 	if s.config.DenyPrivate {
 		c.DialFunc = dialPublic
 	}

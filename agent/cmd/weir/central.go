@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -57,7 +59,7 @@ func (f *centralFlags) open(o *options) (*central.Fetcher, *config.Config, error
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	b, err := agent.OpenCentral(cfg)
+	b, err := agent.OpenCentral(cfg, nil)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
@@ -100,6 +102,16 @@ func (f *centralFlags) open(o *options) (*central.Fetcher, *config.Config, error
 	return out, cfg, nil
 }
 
+// list gives the uploads, too.
+func (f *centralFlags) list(ctx context.Context, o *options) (*central.Fetcher, *config.Config, []central.Listed, error) {
+	fetcher, cfg, err := f.open(o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	list, err := fetcher.List(ctx)
+	return fetcher, cfg, list, err
+}
+
 func centralKeyCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "key", Short: "Print the public key of this device's uploads, which a restore elsewhere trusts by --key", Args: usageArgs(cobra.NoArgs),
@@ -128,8 +140,12 @@ type centralRow struct {
 	Position    uint64    `json:"position"`
 	Time        time.Time `json:"time"`
 	Bytes       uint64    `json:"bytes"`
-	Key         string    `json:"key,omitempty"`
-	Error       string    `json:"error,omitempty"`
+	Journal     string    `json:"journal,omitempty"`
+	// Shipped is the last record that was shipped behind it, 0 when none was, and ShippedBytes what those behind it have.
+	Shipped      uint64 `json:"shipped,omitempty"`
+	ShippedBytes uint64 `json:"shipped_bytes,omitempty"`
+	Key          string `json:"key,omitempty"`
+	Error        string `json:"error,omitempty"`
 }
 
 func centralListCommand(o *options) *cobra.Command {
@@ -137,19 +153,23 @@ func centralListCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Short: "List the newest upload of each pipeline; its signature is checked, its pieces are not read", Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			fetcher, _, err := f.open(o)
+			fetcher, _, list, err := f.list(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			list, err := fetcher.List(c.Context())
+			shipped, err := fetcher.Shipped(c.Context())
 			if err != nil {
 				return err
 			}
+			journals := journalsOf(shipped)
 			rows, bad := []centralRow{}, []error{}
 			for _, l := range list {
 				r := centralRow{UUID: l.UUID.String(), Serial: l.Head.Serial, Incarnation: l.Head.Incarnation, Position: l.Head.Position, Time: time.UnixMilli(l.Head.WallMs).UTC()}
 				if m := l.Manifest; m != nil {
-					r.Pipeline, r.Checkpoint, r.Bytes, r.Key = m.Name, m.Checkpoint, m.BaseBytes+m.DeltaBytes, central.FormatPublic(l.Key)
+					r.Pipeline, r.Checkpoint, r.Bytes, r.Key, r.Journal = m.Name, m.Checkpoint, m.BaseBytes+m.DeltaBytes, central.FormatPublic(l.Key), m.Journal
+					if n, bytes := journals[m.Journal].Above(m.Position); n > 0 {
+						r.Shipped, r.ShippedBytes = journals[m.Journal].Last, bytes
+					}
 				}
 				if l.Err != nil {
 					r.Error = l.Err.Error()
@@ -160,6 +180,7 @@ func centralListCommand(o *options) *cobra.Command {
 			slices.SortFunc(rows, func(a, b centralRow) int {
 				return slices.Compare([]string{a.Pipeline, a.UUID}, []string{b.Pipeline, b.UUID})
 			})
+			tellStray(c.ErrOrStderr(), shipped, list)
 			return errors.Join(append([]error{printUploads(c.OutOrStdout(), rows, o.output)}, bad...)...)
 		},
 	}
@@ -172,9 +193,13 @@ func printUploads(w io.Writer, rows []centralRow, format string) error {
 		return json.NewEncoder(w).Encode(rows)
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "PIPELINE\tUPLOAD\tINCARNATION\tCHECKPOINT\tPOSITION\tTIME\tBYTES\tUUID")
+	fmt.Fprintln(t, "PIPELINE\tUPLOAD\tINCARNATION\tCHECKPOINT\tPOSITION\tSHIPPED TO\tTIME\tBYTES\tUUID")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%s\t%d\t%s\n", r.Pipeline, r.Serial, r.Incarnation, r.Checkpoint, r.Position, r.Time.Format(time.RFC3339), r.Bytes, r.UUID)
+		shipped := "-"
+		if r.Shipped > 0 {
+			shipped = strconv.FormatUint(r.Shipped, 10)
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%s\t%s\t%d\t%s\n", r.Pipeline, r.Serial, r.Incarnation, r.Checkpoint, r.Position, shipped, r.Time.Format(time.RFC3339), r.Bytes, r.UUID)
 	}
 	return t.Flush()
 }
@@ -205,49 +230,62 @@ func uploadsOf(list []central.Listed, names []string) (some []central.Listed, er
 	return some, err
 }
 
+// uploadOf is the upload of one pipeline, by name or UUID.
+func uploadOf(list []central.Listed, name string) (*central.Listed, error) {
+	some, err := uploadsOf(list, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	if len(some) > 1 {
+		return nil, usageError{fmt.Errorf("%d pipelines are called %s: give the UUID, see weir central ls", len(some), name)}
+	}
+	return &some[0], nil
+}
+
 func centralVerifyCommand(o *options) *cobra.Command {
 	f := &centralFlags{}
 	c := &cobra.Command{
-		Use: "verify [PIPELINE...]", Short: "Read every byte of the newest uploads and check them", Args: usageArgs(cobra.ArbitraryArgs),
+		Use: "verify [PIPELINE...]", Short: "Read every byte of the newest uploads, and of the records that were shipped behind them, and check them",
+		Args: usageArgs(cobra.ArbitraryArgs),
 		RunE: func(c *cobra.Command, args []string) error {
-			fetcher, _, err := f.open(o)
+			fetcher, _, list, err := f.list(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			list, err := fetcher.List(c.Context())
-			if err != nil {
-				return err
-			}
+			var verified []*offsite.Report
 			some, err := uploadsOf(list, args)
 			for _, l := range some {
-				err = errors.Join(err, verifyUpload(o, c, fetcher, l))
+				r, e := verifyUpload(o, c, fetcher, l)
+				if err = errors.Join(err, e); r != nil {
+					verified = append(verified, r)
+				}
 			}
-			return err
+			return errors.Join(err, verifyRecords(c.Context(), c.OutOrStdout(), fetcher, verified))
 		},
 	}
 	f.add(c)
 	return c
 }
 
-// verifyUpload fetches an upload into a directory that goes away.
-func verifyUpload(o *options, c *cobra.Command, f *central.Fetcher, l central.Listed) error {
+// verifyUpload fetches an upload into a directory that goes away. nil: none could be fetched.
+func verifyUpload(o *options, c *cobra.Command, f *central.Fetcher, l central.Listed) (*offsite.Report, error) {
 	dir, err := os.MkdirTemp("", "weir-verify-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	stop := o.showFetch(c, f)
 	r, err := offsite.Fetch(c.Context(), f, l.UUID, disk.OS, filepath.Join(dir, "upload"+agent.SavepointSuffix))
 	stop()
 	if err != nil {
-		return fmt.Errorf("pipeline %s: %w", l.UUID, err)
+		return nil, fmt.Errorf("pipeline %s: %w", l.UUID, err)
 	}
 	fmt.Fprintf(c.OutOrStdout(), "%s: upload %d is whole: position %d of %s, %d entries, %d results, %d bytes\n", r.Head.Pipeline, r.Upload.Serial, r.Head.Position,
 		time.UnixMilli(r.Head.CreatedMs).UTC().Format(time.RFC3339), r.Summary.Entries, r.Summary.Results, r.Bytes)
 	for _, n := range r.Newer {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", r.Head.Pipeline, n)
 	}
-	return passedOver(r)
+	return r, passedOver(r)
 }
 
 // passedOver is what is lost, as an error.
@@ -267,29 +305,22 @@ func centralFetchCommand(o *options) *cobra.Command {
 inspect and restore take the file.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			fetcher, cfg, err := f.open(o)
+			fetcher, cfg, list, err := f.list(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			list, err := fetcher.List(c.Context())
+			upload, err := uploadOf(list, args[0])
 			if err != nil {
 				return err
-			}
-			some, err := uploadsOf(list, args)
-			if err != nil {
-				return err
-			}
-			if len(some) > 1 {
-				return usageError{fmt.Errorf("%d pipelines are called %s: give the UUID, see weir central ls", len(some), args[0])}
 			}
 			if out == "" {
-				out = filepath.Join(agent.SavepointDir(cfg), fmt.Sprintf("central-%s-%d%s", some[0].UUID, some[0].Head.Serial, agent.SavepointSuffix))
+				out = filepath.Join(agent.SavepointDir(cfg), fmt.Sprintf("central-%s-%d%s", upload.UUID, upload.Head.Serial, agent.SavepointSuffix))
 			}
 			if out, err = filepath.Abs(out); err != nil {
 				return err
 			}
 			stop := o.showFetch(c, fetcher)
-			r, err := offsite.Fetch(c.Context(), fetcher, some[0].UUID, disk.OS, out)
+			r, err := offsite.Fetch(c.Context(), fetcher, upload.UUID, disk.OS, out)
 			stop()
 			if err != nil {
 				return err

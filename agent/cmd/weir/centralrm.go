@@ -17,30 +17,31 @@ func centralRemoveCommand(o *options) *cobra.Command {
 	f := &centralFlags{}
 	c := &cobra.Command{
 		Use: "rm PIPELINE", Short: "Let the uploads of a pipeline go that left the config",
-		Long: `Removes the pipeline's head, by name or UUID. From then on it cannot be restored from the central store; its pieces are removed by the gateway's device, a day later. A pipeline that is
+		Long: `Removes the pipeline's head, by name or UUID. From then on it cannot be restored from the central store; its pieces are removed by the gateway's device, a day later, and so are
+the shipped records that no other pipeline's upload needs. A pipeline that is
 in the config is uploaded anew, all of its state.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			fetcher, _, err := f.open(o)
+			fetcher, _, list, err := f.list(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			list, err := fetcher.List(c.Context())
+			upload, err := uploadOf(list, args[0])
+			if errors.Is(err, central.ErrNothing) {
+				err = errors.Join(err, errors.New("see weir central ls; one that cannot be read has no name but its UUID"))
+			}
 			if err != nil {
 				return err
 			}
-			some, err := uploadsOf(list, args)
+			shipped, err := fetcher.Shipped(c.Context())
 			if err != nil {
-				return errors.Join(err, errors.New("see weir central ls; one that cannot be read has no name but its UUID"))
-			}
-			if len(some) > 1 {
-				return usageError{fmt.Errorf("%d pipelines are called %s: give the UUID, see weir central ls", len(some), args[0])}
-			}
-			if err := central.Remove(c.Context(), fetcher.Bucket, fetcher.Gateway, some[0].UUID); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: its uploads are let go\n", some[0].UUID)
-			return err
+			if err := central.Remove(c.Context(), fetcher.Bucket, fetcher.Gateway, upload.UUID); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s: its uploads are let go\n", upload.UUID)
+			return tellRecords(c.OutOrStdout(), upload, list, shipped)
 		},
 	}
 	f.add(c)

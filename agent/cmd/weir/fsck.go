@@ -16,7 +16,8 @@ func fsckCommand(o *options) *cobra.Command {
 		Use:   "fsck",
 		Short: "Check journal, checkpoints, outboxes and savepoints of a stopped agent, and repair them",
 		Long: `Reads everything in state_dir through recovery, as a start would, and changes nothing. With --repair it lets the recovery write, sets damaged
-checkpoints, savepoints and files aside, and makes the catalog and the registry anew from what is whole. Nothing is deleted. Exit code 0: all is well, or
+checkpoints, savepoints and files aside, and makes the catalog and the registry anew from what is whole. Nothing is deleted. On another board, as with a copy, no incarnation is
+taken: it says what a start there would do. Exit code 0: all is well, or
 with --repair: the agent and all its pipelines start; 1: else. Each finding is on a line with what it means.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -25,21 +25,9 @@ func journalCommand(o *options) *cobra.Command {
 	inspect := &cobra.Command{
 		Use: "inspect", Short: "Print journal records as JSON lines", Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := config.Load(o.config)
-			if err != nil {
-				return usageError{err}
-			}
-			lock, err := agent.LockStateDir(cfg.StateDir.Value) // opening recovers: never beside a running agent
-			if err != nil {
-				return err
-			}
-			defer lock.Close()
-			j, _, err := openJournal(cfg)
-			if err != nil {
-				return err
-			}
-			defer j.Close()
-			return printEntries(c.OutOrStdout(), j, pipeline.Position(from), limit)
+			return ofStopped(o, func(j *journal.Journal) error {
+				return printEntries(c.OutOrStdout(), j, pipeline.Position(from), limit)
+			})
 		},
 	}
 	inspect.Flags().Uint64Var(&from, "from", 0, "begin at this position")
@@ -48,26 +36,33 @@ func journalCommand(o *options) *cobra.Command {
 	return c
 }
 
+// ofStopped opens the journal of an agent that does not run: opening recovers.
+func ofStopped(o *options, do func(*journal.Journal) error) error {
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return usageError{err}
+	}
+	lock, err := agent.LockStateDir(cfg.StateDir.Value)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	j, _, err := openJournal(cfg)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	return do(j)
+}
+
 func exportJournalCommand(o *options) *cobra.Command {
 	var from uint64
 	c := &cobra.Command{
 		Use: "export", Short: "Print the messages in the journal as weir replay --input reads them", Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := config.Load(o.config)
-			if err != nil {
-				return usageError{err}
-			}
-			lock, err := agent.LockStateDir(cfg.StateDir.Value)
-			if err != nil {
-				return err
-			}
-			defer lock.Close()
-			j, _, err := openJournal(cfg)
-			if err != nil {
-				return err
-			}
-			defer j.Close()
-			return agent.ExportRecords(j, pipeline.Position(from), c.OutOrStdout())
+			return ofStopped(o, func(j *journal.Journal) error {
+				return agent.ExportRecords(j, pipeline.Position(from), c.OutOrStdout())
+			})
 		},
 	}
 	c.Flags().Uint64Var(&from, "from", 0, "begin at this position")

@@ -50,11 +50,7 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 		return json.NewEncoder(w).Encode(s)
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	trusted := "not trusted"
-	if s.Clock.Trusted {
-		trusted = "trusted"
-	}
-	fmt.Fprintf(t, "gateway %s\tweir %s\tup %s\tclock %s\n", s.Gateway, s.Version, time.Since(s.Started).Round(time.Second), trusted)
+	fmt.Fprintf(t, "gateway %s\tweir %s\tup %s\tclock %s\n", s.Gateway, s.Version, time.Since(s.Started).Round(time.Second), clockText(&s.Clock))
 	fmt.Fprintf(t, "incarnation %s\tboard %s\n", s.Identity.Incarnation, s.Identity.Board)
 	if s.Identity.Fenced != "" {
 		fmt.Fprintf(t, "FENCED\t%s\n", s.Identity.Fenced)
@@ -164,4 +160,22 @@ func full(f bool) string {
 		return ", FULL: it holds the pipeline"
 	}
 	return ""
+}
+
+// clockText says whether the wall clock is believed, and what it did.
+func clockText(c *api.ClockStatus) string {
+	text := "trusted"
+	switch {
+	case c.WallMs < c.FloorMs:
+		text = "not trusted: it is behind " + time.UnixMilli(c.FloorMs).UTC().Format(time.RFC3339) + ", which is past"
+	case !c.Trusted:
+		text = "not trusted: no time service has confirmed it"
+	}
+	if c.Steps > 0 {
+		text += fmt.Sprintf(", set %d times (last by %s)", c.Steps, time.Duration(c.LastStepMs)*time.Millisecond)
+	}
+	if c.SleptSeconds > 0 {
+		text += fmt.Sprintf(", slept for %s", time.Duration(c.SleptSeconds*1e9).Round(time.Second))
+	}
+	return text
 }

@@ -3,9 +3,6 @@
 package flash
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +16,7 @@ import (
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/journal"
 	"github.com/weirstream/weir/store/log"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // device is a loop-mounted ext4.
@@ -93,21 +91,13 @@ func (d *device) written(t *testing.T) int64 {
 
 // arrivals are recorded deliveries of real sensors (testdata/SOURCE.md).
 func arrivals(t testing.TB) (entries []pipeline.Entry) {
-	f, err := os.Open("testdata/arrivals.jsonl")
-	if err != nil {
-		t.Fatal(err)
+	type delivery struct {
+		Topic, Payload string
+		QoS            uint8
 	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		var d struct {
-			Topic, Payload string
-			QoS            uint8
-		}
-		if err := json.Unmarshal(in.Bytes(), &d); err != nil {
-			t.Fatal(err)
-		}
+	for _, d := range rig.JSONLines[delivery](t, "testdata/arrivals.jsonl") {
 		entries = append(entries, pipeline.Entry{Kind: pipeline.EntryMessage, QoS: d.QoS, PacketID: uint16(len(entries) + 1),
-			Session: "plant", Source: "traffic", Topic: []byte(d.Topic), Payload: bytes.Clone([]byte(d.Payload))})
+			Session: "plant", Source: "traffic", Topic: []byte(d.Topic), Payload: []byte(d.Payload)})
 	}
 	return entries
 }

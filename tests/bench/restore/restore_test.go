@@ -17,6 +17,7 @@ import (
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
+	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/pipeline/state"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -73,39 +74,54 @@ func cpu() float64 {
 
 type discard struct{ pipeline.ResultSink }
 
+var benchID = snapshot.UUID{1}
+
+// savedMillion makes a savepoint of a million keys.
+func savedMillion(t *testing.T, dir string) (*plan.Graph, string) {
+	t.Helper()
+	cfg, err := config.Parse("bench.yaml", []byte(benchConfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	graph, path := cfg.Pipelines[0].Graph, filepath.Join(dir, "million.savepoint")
+	head := savepoint.Head{
+		UUID: make([]byte, 16), PlanHash: graph.Hash[:], Generation: 1,
+		Tables: []savepoint.Table{savepoint.TableOf("d", state.Spec{Name: "last", Kind: state.Value, Type: "ops.deadband", Version: 1})},
+	}
+	if _, err := savepoint.Create(t.Context(), disk.OS, path, savepoint.Content{Head: head, State: million{}}, log.NewCodec(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return graph, path
+}
+
+func openBox(t *testing.T, dir string) *outbox.Outbox {
+	t.Helper()
+	box, _, err := outbox.Open(outbox.Options{FS: disk.OS, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Codec: log.NewCodec()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { box.Close() })
+	return box
+}
+
+func openStore(t *testing.T, dir string) snapshot.Store {
+	t.Helper()
+	s, err := snapshot.OpenLog(t.Context(), snapshot.LogOptions{FS: disk.OS, Dir: dir, Pipeline: benchID, Codec: log.NewCodec()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestRestoreOfAMillionKeys: a savepoint is verified, made a checkpoint, and the checkpoint is verified and read into the tables, as a start does.
 func TestRestoreOfAMillionKeys(t *testing.T) {
 	if os.Getenv("WEIR_BENCH") == "" {
 		t.Skip("a measurement; make bench runs it")
 	}
-	cfg, err := config.Parse("bench.yaml", []byte(benchConfig))
-	if err != nil {
-		t.Fatal(err)
-	}
-	graph := cfg.Pipelines[0].Graph
 	dir, ctx := t.TempDir(), t.Context()
-	path := filepath.Join(dir, "million.savepoint")
-	head := savepoint.Head{
-		UUID: make([]byte, 16), PlanHash: graph.Hash[:], Generation: 1,
-		Tables: []savepoint.Table{savepoint.TableOf("d", state.Spec{Name: "last", Kind: state.Value, Type: "ops.deadband", Version: 1})},
-	}
-	if _, err := savepoint.Create(ctx, disk.OS, path, savepoint.Content{Head: head, State: million{}}, log.NewCodec(), nil); err != nil {
-		t.Fatal(err)
-	}
-	id := snapshot.UUID{1}
-	codec := log.NewCodec()
-	box, _, err := outbox.Open(outbox.Options{FS: disk.OS, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Codec: codec})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer box.Close()
-	open := func() snapshot.Store {
-		s, err := snapshot.OpenLog(ctx, snapshot.LogOptions{FS: disk.OS, Dir: filepath.Join(dir, "checkpoints"), Pipeline: id, Codec: codec})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	graph, path := savedMillion(t, dir)
+	box := openBox(t, dir)
+	open := func() snapshot.Store { return openStore(t, filepath.Join(dir, "checkpoints")) }
 
 	runtime.GC()
 	began := cpu()
@@ -116,7 +132,7 @@ func TestRestoreOfAMillionKeys(t *testing.T) {
 	verified := cpu()
 	store := open()
 	m, err := savepoints.Restore(ctx, f, savepoints.Into{
-		Store: store, Outbox: box, Pipeline: id, PlanHash: graph.Hash, Generation: 1, Take: func(uid string) (string, bool) { return uid, true },
+		Store: store, Outbox: box, Pipeline: benchID, PlanHash: graph.Hash, Generation: 1, Take: func(uid string) (string, bool) { return uid, true },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +149,7 @@ func TestRestoreOfAMillionKeys(t *testing.T) {
 	start := cpu()
 	store = open()
 	defer store.Close()
-	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{Store: store, Pipeline: id})
+	r, err := snapshot.Restore(ctx, snapshot.RestoreOptions{Store: store, Pipeline: benchID})
 	if err != nil || r.Manifest.ID != m.ID {
 		t.Fatalf("%+v, %v", r, err)
 	}

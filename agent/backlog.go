@@ -1,0 +1,37 @@
+package agent
+
+// deliverable counts released results whose upstream is not known to be away.
+func (a *attempt) deliverable() (n uint64) {
+	if f := a.feed; f != nil && f.sender.Metrics().LastError() == "" {
+		n = f.feed.Stats().Pending
+	}
+	for _, l := range a.links {
+		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" || m.Held() != "" {
+			continue
+		}
+		if st := l.queue.Stats(); st.VisibleUpTo > st.ConfirmedUpTo {
+			n += st.VisibleUpTo - st.ConfirmedUpTo
+		}
+	}
+	return n
+}
+
+// blocked tells that a full sink holds a task right now: a barrier would stand behind it.
+func (a *attempt) blocked() bool {
+	for _, l := range a.links {
+		if l.queue.Stats().Blocked {
+			return true
+		}
+	}
+	return false
+}
+
+// pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.
+func (a *attempt) pushedBack() bool {
+	for _, l := range a.links {
+		if st := l.queue.Stats(); st.Blocked || st.Waiting > 0 {
+			return true
+		}
+	}
+	return false
+}

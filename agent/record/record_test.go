@@ -1,0 +1,68 @@
+package record
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/store/disk"
+)
+
+type note struct {
+	Version int    `json:"version,omitempty"`
+	Name    string `json:"name"`
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "note")
+	form := Form{What: "note", Reads: 1}
+	got := note{Name: "before"}
+	if there, err := Read(disk.OS, name, form, &got); there || err != nil || got.Name != "before" {
+		t.Errorf("no file: %v, %v, %+v", there, err, got)
+	}
+	for _, text := range []string{"a", "b"} {
+		if err := Write(disk.OS, name, note{Name: text}); err != nil {
+			t.Fatal(err)
+		}
+		if there, err := Read(disk.OS, name, form, &got); !there || err != nil || got.Name != text {
+			t.Errorf("%v, %v, %+v", there, err, got)
+		}
+	}
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := Read(disk.OS, name, form, &got); !there || err == nil {
+		t.Errorf("an empty file: %v, %v", there, err)
+	}
+}
+
+// TestNewerIsNotDamaged: the version is looked at before anything else, also where the rest has another form.
+func TestNewerIsNotDamaged(t *testing.T) {
+	mine := errors.New("mine")
+	for _, c := range []struct {
+		text  string
+		form  Form
+		newer bool
+		fails bool
+	}{
+		{`{"name": "a"}`, Form{Reads: 1}, false, false},
+		{`{"format": 1, "name": "a"}`, Form{Reads: 1}, false, false},
+		{`{"format": 2, "name": "a"}`, Form{Reads: 1}, true, true},
+		{`{"format": 2, "name": "a"}`, Form{Reads: 2}, false, false},
+		{`{"format": 2, "name": {}}`, Form{Reads: 1}, true, true},
+		{`{"name": {}}`, Form{Reads: 1}, false, true},
+		{`{"format": 2, "version": 1, "name": "a"}`, Form{Member: "version", Reads: 1}, false, false},
+		{`{"version": 2, "name": []}`, Form{Member: "version", Reads: 1, Newer: mine}, true, true},
+		{`{"format": "x", "name": "a"}`, Form{Reads: 1}, false, false},
+		{`{"format": 2, "name": "a"`, Form{Reads: 1}, false, true},
+		{`[2]`, Form{Reads: 1}, false, true},
+	} {
+		err := Decode([]byte(c.text), c.form, &note{})
+		var n *pipeline.NewerError
+		if errors.As(err, &n) != c.newer || (err != nil) != c.fails || c.form.Newer != nil && !errors.Is(err, c.form.Newer) {
+			t.Errorf("%s as %+v: %v", c.text, c.form, err)
+		}
+	}
+}
