@@ -24,6 +24,7 @@ type hardware struct {
 	data              string            // unix socket of the NBD server behind the data disk
 	forward           map[string]string // port of guestIP, and where on the host it leads
 	append            string            // to the kernel's command line
+	counted           bool              // time on the machine is what it executes, one instruction a nanosecond, and not what the host takes for it
 }
 
 // guestIP is where the machine reaches what is forwarded. It reaches nothing else: restrict=on.
@@ -36,10 +37,15 @@ func (h *hardware) arguments(self string) []string {
 		network += fmt.Sprintf(",guestfwd=tcp:%s:%s-cmd:%s %s %s", guestIP, port, self, relayCommand, addr)
 	}
 	args := []string{
-		"-M", "virt", "-cpu", "cortex-a72", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "512", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
+		"-M", "virt", "-cpu", "cortex-a72", "-m", "512", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
 		"-kernel", h.kernel, "-initrd", h.initramfs, "-append", "console=ttyAMA0 quiet loglevel=4 panic=-1 net.ifnames=0 " + h.append,
 		"-netdev", network, "-device", "virtio-net-device,netdev=net",
 		"-drive", "if=none,id=data,format=raw,cache=writeback,file=nbd+unix:///?socket=" + h.data, "-device", "virtio-blk-device,drive=data,serial=data",
+	}
+	if h.counted {
+		args = append(args, "-accel", "tcg,thread=single", "-icount", "shift=0", "-smp", "1")
+	} else {
+		args = append(args, "-accel", "tcg,thread=multi", "-smp", "2")
 	}
 	if h.root != "" {
 		args = append(args, "-drive", "if=none,id=root,format=raw,snapshot=on,cache=unsafe,file="+h.root, "-device", "virtio-blk-device,drive=root,serial=root")

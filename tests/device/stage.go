@@ -117,7 +117,7 @@ func (st *stage) startReceiver(sinks []string) string {
 
 const dataBytes = 256 << 20
 
-// newDataDisk is an empty ext4 as Debian makes it.
+// newDataDisk is an empty ext4 as Debian makes it on disks that are larger: with blocks of 4 KiB.
 func newDataDisk(ctx context.Context, dir string) (*volatiledisk.Disk, error) {
 	name := filepath.Join(dir, "data.img")
 	f, err := os.Create(name)
@@ -129,7 +129,7 @@ func newDataDisk(ctx context.Context, dir string) (*volatiledisk.Disk, error) {
 	if err := f.Truncate(dataBytes); err != nil {
 		return nil, err
 	}
-	if _, err := command(ctx, nil, "", mkfs(), "-q", "-F", "-t", "ext4", "-L", "data", "-E", "lazy_itable_init=0,lazy_journal_init=0", name); err != nil {
+	if _, err := command(ctx, nil, "", mkfs(), "-q", "-F", "-t", "ext4", "-L", "data", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0", name); err != nil {
 		return nil, err
 	}
 	return volatiledisk.Load(f, dataBytes)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -81,8 +82,8 @@ func (p *process) listen(socket *net.UnixConn) {
 	}
 }
 
-// restFor is how long an agent that has nothing to do is watched. Before, it and the kernel are let come to rest: dirty inodes are written after 30 s.
-const restBefore, restFor = 45 * time.Second, 60 * time.Second
+// restFor is how long an agent that has nothing to do is watched. Before, it and the kernel are let come to rest, which writes what is dirty 30 s later.
+const restBefore, restFor = 90 * time.Second, 60 * time.Second
 
 // rest measures the agent at rest.
 func (p *process) rest() {
@@ -93,22 +94,20 @@ func (p *process) rest() {
 	say("rest ends cpu %v in %v rss %s (anonymous %s)", p.cpu()-cpu, restFor, p.status("VmRSS:"), p.status("RssAnon:"))
 }
 
-// cpu is the time that the process has used, as the kernel counts it: in ticks of 10 ms.
-func (p *process) cpu() time.Duration {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
-	if err != nil {
-		return 0
+// cpu is the time that the process's threads have used: the kernel counts it in nanoseconds.
+func (p *process) cpu() (sum time.Duration) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.pid))
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // a thread that has ended: Go keeps them
+		}
+		var ran int64
+		if _, err := fmt.Sscan(string(b), &ran); err == nil {
+			sum += time.Duration(ran)
+		}
 	}
-	_, rest, _ := strings.Cut(string(b), ") ")
-	f := strings.Fields(rest)
-	if len(f) < 13 {
-		return 0
-	}
-	var user, system int64
-	if _, err := fmt.Sscan(f[11]+" "+f[12], &user, &system); err != nil {
-		return 0
-	}
-	return time.Duration(user+system) * 10 * time.Millisecond
+	return sum.Round(10 * time.Microsecond)
 }
 
 // status is a line of /proc/PID/status.
