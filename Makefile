@@ -128,7 +128,7 @@ test-device: deps deps-device ## an arm64 machine under qemu whose power is cut:
 
 .PHONY: test-device-short
 test-device-short: deps deps-device ## the same with 5 cuts and 2, for CI: some 4 minutes
-	WEIR_DEVICE=short $(GO) test -count 1 -v -timeout 40m -run 'TestDirectBoot|TestUnderSystemd|TestPlantedFaults' ./tests/device
+	WEIR_DEVICE=short $(GO) test -count 1 -v -timeout 40m -run 'TestDirectBoot|TestUnderSystemd|TestPlantedFaults|TestWhatBreaks' ./tests/device
 
 .PHONY: deps-device
 deps-device: ## install what the emulated machine needs from Debian: qemu-system-arm, qemu-utils, mmdebstrap

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -94,16 +95,25 @@ func configFor(stateDir, pipelines string) string {
 type feed struct {
 	one, two  *rig.Publisher // of QoS 1 and 2
 	published atomic.Int64
+	limit     atomic.Int64 // of published: no more until it is raised
 	stop      context.CancelFunc
 	ended     chan error
 }
 
-// feedPerSecond is well below what an emulated machine takes, so that what gathers while it boots is worked off before the next cut.
+// queuedMost messages gather at the broker while the machine is off: enough to meet all of a start, and worked off before the next cut.
+const queuedMost = 300
+
+// pause lets so many more through until resume.
+func (f *feed) pause()  { f.limit.Store(f.published.Load() + queuedMost) }
+func (f *feed) resume() { f.limit.Store(math.MaxInt64) }
+
+// feedPerSecond is well below what an emulated machine takes.
 const feedPerSecond = 40
 
 func startFeed(ctx context.Context, broker string) *feed {
 	ctx, stop := context.WithCancel(ctx)
 	f := &feed{stop: stop, ended: make(chan error, 1)}
+	f.resume()
 	f.one = rig.NewPublisher(rig.PublisherConfig{Addr: broker, ClientID: "device-feed-1", QoS: 1})
 	f.two = rig.NewPublisher(rig.PublisherConfig{Addr: broker, ClientID: "device-feed-2", QoS: 2})
 	go func() { f.ended <- f.run(ctx) }() // finish and close wait
@@ -118,6 +128,10 @@ func (f *feed) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if int64(n) >= f.limit.Load() {
+			n--
+			continue
 		}
 		if err := f.publish(ctx, n, messageOf(n)); err != nil {
 			if ctx.Err() != nil {

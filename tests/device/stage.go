@@ -165,6 +165,9 @@ func (st *stage) tryBoot() error {
 		return fmt.Errorf("boot %d: %w", st.boots, err)
 	}
 	st.ready++
+	if st.feed != nil {
+		st.feed.resume()
+	}
 	st.bootsTook = append(st.bootsTook, time.Since(begun))
 	st.t.Logf("boot %d: ready %s (%.1f s on the host)", st.boots, line, time.Since(begun).Seconds())
 	return nil
@@ -182,6 +185,9 @@ func (st *stage) cut() {
 	default:
 	}
 	st.vm.powerOff()
+	if st.feed != nil {
+		st.feed.pause()
+	}
 	used, _ := st.vm.child.Usage()
 	st.server.Close()
 	st.disk = volatiledisk.FromImage(image)

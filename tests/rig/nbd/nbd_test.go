@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -88,8 +89,56 @@ func (c *client) ended(t *testing.T) {
 
 // TestWhatIsFlushedSurvives: of every kind of request, what the protocol says is durable.
 func TestWhatIsFlushedSurvives(t *testing.T) {
+	for _, w := range acrossCut(t, func(d *volatiledisk.Disk) Disk { return d }) {
+		t.Error(w)
+	}
+}
+
+// What a server could do wrong, planted beneath it.
+type (
+	forgetsFlush  struct{ *volatiledisk.Disk }
+	forgetsFUA    struct{ *volatiledisk.Disk }
+	flushesForFUA struct{ *volatiledisk.Disk }
+	keepsZeros    struct{ *volatiledisk.Disk }
+)
+
+func (forgetsFlush) Flush() error                                  { return nil }
+func (f forgetsFUA) WriteDurable(p []byte, off int64) (int, error) { return f.WriteAt(p, off) }
+func (f flushesForFUA) WriteDurable(p []byte, off int64) (int, error) {
+	return errorOnly(f.WriteAt(p, off))(f.Flush())
+}
+func (keepsZeros) Zero(int64, int64) error { return nil }
+
+// errorOnly joins what a write gave with the error of what follows it.
+func errorOnly(n int, err error) func(error) (int, error) {
+	return func(next error) (int, error) { return n, errors.Join(err, next) }
+}
+
+func TestPlantedFaults(t *testing.T) {
+	for name, plant := range map[string]func(*volatiledisk.Disk) Disk{
+		"a flush is forgotten":  func(d *volatiledisk.Disk) Disk { return forgetsFlush{d} },
+		"FUA is forgotten":      func(d *volatiledisk.Disk) Disk { return forgetsFUA{d} },
+		"FUA flushes all":       func(d *volatiledisk.Disk) Disk { return flushesForFUA{d} },
+		"zeros are not written": func(d *volatiledisk.Disk) Disk { return keepsZeros{d} },
+	} {
+		if len(acrossCut(t, plant)) == 0 {
+			t.Errorf("%s, and nothing shows it", name)
+		}
+	}
+}
+
+// acrossCut writes in every way, cuts the power, and gives what is not as it must be before and behind.
+func acrossCut(t *testing.T, plant func(*volatiledisk.Disk) Disk) (wrong []string) {
+	t.Helper()
 	disk := volatiledisk.New(diskBytes)
-	c := connect(t, served(t, disk))
+	c := connect(t, served(t, plant(disk)))
+	expect := func(when string, c *client, bytes map[uint64]byte) {
+		for off, want := range bytes {
+			if got := c.must(cmdRead, 0, off, 512, nil)[0]; got != want {
+				wrong = append(wrong, fmt.Sprintf("at %d is %d %s the cut, want %d", off, got, when, want))
+			}
+		}
+	}
 	c.must(cmdWrite, 0, 0, 4096, block(1))
 	c.must(cmdWrite, 0, 4096, 4096, block(2))
 	c.must(cmdWrite, 0, 8192, 4096, block(3))
@@ -102,18 +151,11 @@ func TestWhatIsFlushedSurvives(t *testing.T) {
 	c.must(cmdTrim, cmdFlagFUA, 8192+1024, 512, nil)       // durable, alone
 	c.must(cmdWrite, cmdFlagFUA, 1<<20, 1<<20+4096, bytes.Repeat([]byte{6}, 1<<20+4096))
 	c.must(cmdWriteZeroes, cmdFlagFUA, 1<<20, 1<<20+512, nil) // more than a chunk
-	for off, want := range map[uint64]byte{0: 4, 4096: 0, 8192: 0, 8192 + 1536: 3, 12288: 5, 2<<20 + 512: 6} {
-		if got := c.must(cmdRead, 0, off, 512, nil)[0]; got != want {
-			t.Errorf("at %d is %d before the cut, want %d", off, got, want)
-		}
-	}
+	expect("before", c, map[uint64]byte{0: 4, 4096: 0, 8192: 0, 8192 + 1536: 3, 12288: 5, 2<<20 + 512: 6})
 	image := disk.Cut(volatiledisk.Cut{Mode: volatiledisk.Drop})
 	c = connect(t, served(t, volatiledisk.FromImage(image)))
-	for off, want := range map[uint64]byte{0: 1, 4096: 2, 8192: 3, 8192 + 512: 0, 8192 + 1024: 0, 8192 + 1536: 3, 12288: 5, 1 << 20: 0, 2 << 20: 0, 2<<20 + 512: 6} {
-		if got := c.must(cmdRead, 0, off, 512, nil)[0]; got != want {
-			t.Errorf("at %d is %d behind the cut, want %d", off, got, want)
-		}
-	}
+	expect("behind", c, map[uint64]byte{0: 1, 4096: 2, 8192: 3, 8192 + 512: 0, 8192 + 1024: 0, 8192 + 1536: 3, 12288: 5, 1 << 20: 0, 2 << 20: 0, 2<<20 + 512: 6})
+	return wrong
 }
 
 // TestRefusals: a request that cannot be is refused by number, and the connection goes on.
