@@ -93,7 +93,7 @@ func hardwareWithSystemd(ctx context.Context, dir, weir string) (h hardware, err
 	if err != nil {
 		return h, err
 	}
-	h.append = strings.Replace(h.append, "direct", "systemd", 1) + " systemd.show_status=0"
+	h.append = strings.Replace(h.append, "direct", "systemd", 1) + " systemd.show_status=0 systemd.default_timeout_start_sec=600" // a host that is busy may need minutes for what a board does in seconds
 	h.root, err = buildRoot(ctx, dir, weir)
 	return h, err
 }

@@ -102,6 +102,8 @@ func (m *machine) await(ctx context.Context, what string, patience time.Duration
 			}
 		}
 		switch {
+		case bytes.Contains(b, []byte("You are in emergency mode")):
+			return "", fmt.Errorf("%w: systemd wants help\n%s", errFailed, tail(b))
 		case ended:
 			return "", fmt.Errorf("%w before it said %q:\n%s", errEnded, what, tail(b))
 		case time.Now().After(deadline):

@@ -58,7 +58,7 @@ WantedBy=multi-user.target
 
 // rootFiles are what the root disk has besides Debian and weir. The data disk is weir's state directory.
 var rootFiles = map[string]string{
-	"etc/fstab":          "LABEL=root / ext4 defaults 0 0\nLABEL=data /var/lib/weir ext4 noatime,errors=panic 0 2\n",
+	"etc/fstab":          "LABEL=root / ext4 defaults 0 0\nLABEL=data /var/lib/weir ext4 noatime,errors=panic,x-systemd.device-timeout=0 0 2\n",
 	"etc/hostname":       "device\n",
 	"etc/hosts":          "127.0.0.1 localhost device\n",
 	"etc/machine-id":     "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine

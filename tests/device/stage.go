@@ -44,7 +44,7 @@ type stage struct {
 }
 
 // bootMost bounds a boot. An idle host of two cores needs 3 s for one without systemd, 12 s for one with.
-const bootMost = 5 * time.Minute
+const bootMost = 10 * time.Minute
 
 func (st *stage) must(err error) {
 	st.t.Helper()
