@@ -97,6 +97,7 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 	$(GO) vet $(PACKAGES)
 	$(GO) test -timeout 20m $(PACKAGES)
 	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
+	@$(GO) test -count 1 -v -run TestMachine ./tests/powercut | grep -o 'NOT TESTED HERE.*' || true
 	$(MAKE) portable-short
 
 .PHONY: check
@@ -117,22 +118,30 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 	$(GO) test -run '^$$' -bench . -benchmem ./pipeline/... ./store/... ./snapshot/... ./uplink/...
 	WEIR_BENCH=1 $(GO) test -count 1 -v -timeout 30m ./tests/bench/...
 
+.PHONY: flash-table
+flash-table: ## measure what the default config of each class of boards writes in a day, into docs/flash.md; half an hour, needs root
+	WEIR_FLASH_TABLE=1 $(GO) test -count 1 -v -timeout 90m -run 'TestFlashTable$$' ./tests/bench/flash
+
 .PHONY: crash
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
 
 # The emulated machine: WEIR_DEVICE_CACHE keeps what comes from Debian (else weir-device in the user's cache directory).
 .PHONY: test-device
-test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, planted faults; some 30 minutes on two idle cores
+test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, planted faults; some 20 minutes on two idle cores
 	WEIR_DEVICE=long $(GO) test -count 1 -v -timeout 180m ./tests/rig/nbd ./tests/device
 
 .PHONY: test-device-short
-test-device-short: deps deps-device ## the same with 5 cuts and 2, for CI: some 4 minutes
+test-device-short: deps deps-device ## the same with 5 cuts and 2, for CI: some 3 minutes, once Debian is there
 	WEIR_DEVICE=short $(GO) test -count 1 -v -timeout 40m -run 'TestDirectBoot|TestUnderSystemd|TestPlantedFaults|TestWhatBreaks' ./tests/device
 
 .PHONY: deps-device
 deps-device: ## install what the emulated machine needs from Debian: qemu-system-arm, qemu-utils, mmdebstrap
 	@tests/device/deps.sh
+
+.PHONY: powercut
+powercut: deps ## power cuts of the disk beneath a real ext4 with the agent on it: 200 crash points and more, planted faults; needs root, FUSE and loop devices
+	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 60m ./tests/rig/volatiledisk ./tests/powercut
 
 .PHONY: week
 week: ## a week without an upstream at RATE (default 100) results/s in virtual time, then catching up; a restart with 1 GiB that waits

@@ -141,7 +141,7 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestSparse: a disk of a terabyte takes the memory of what is on it, also when all of it is zeroed.
+// TestSparse: a disk of 16 GiB takes the memory of what is on it, also when all of it is zeroed.
 func TestSparse(t *testing.T) {
 	const size = 1 << 34
 	d := New(size)
