@@ -88,7 +88,7 @@ type Agent struct {
 	started    time.Time
 	spaceEvery time.Duration // spaceCheckEvery; a test looks itself, when it is ready
 	rebirths   *rebirths
-	flash      *flashKeeper // nil: a look that changes nothing
+	flash      *flashKeeper // nil: a look that changes nothing, or a repair
 	failed     chan error   // holds the journal's failure
 	refused    chan error   // holds why no pipeline can run
 	allowEmpty *permit

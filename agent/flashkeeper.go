@@ -73,7 +73,7 @@ func (a *Agent) openFlash() *flashKeeper {
 	var err error
 	k.meter, err = flash.Open(flash.Options{System: sys, FS: a.fs, File: filepath.Join(dir, flashFile), Dir: dir, Device: device})
 	if err != nil {
-		k.log.Warn("record of what was written to flash is set aside", "error", err)
+		k.log.Warn("record of what was written to flash is not read", "error", err)
 	}
 	d := k.meter.Device()
 	k.findings = sys.Examine(dir, d)
@@ -131,6 +131,7 @@ func (k *flashKeeper) look(now time.Duration) {
 			k.decide(limits, now)
 		}
 	}
+	k.pass()
 	if k.meter.Due() {
 		k.keep()
 	}
@@ -247,6 +248,12 @@ func (k *flashKeeper) force(limits flash.Limits) {
 	}
 	k.interval.Store(int64(least))
 	k.agent.journal.Stretch(k.setting.Linger, k.config.InflightMax/2)
+	k.pass()
+}
+
+// pass tells the coordinators that run. Repeating it is harmless, and reaches one that began while the last change was made.
+func (k *flashKeeper) pass() {
+	least := k.leastInterval()
 	for _, s := range k.agent.all() {
 		if at := s.running(); at != nil {
 			at.coordinator.Stretch(least)

@@ -1,6 +1,7 @@
 package flash
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,7 @@ type Meter struct {
 	record Record
 	kept   Sum           // Total when the record was made durable
 	own    uint64        // at the last look
+	newer  bool          // the record is a newer version's: nothing is kept
 	ownOK  bool          // the kernel counts what the process writes
 	now    time.Duration // of the last look
 	err    error         // why the last look failed
@@ -37,6 +39,7 @@ type Meter struct {
 func Open(o Options) (*Meter, error) {
 	m := &Meter{o: o, device: o.System.Locate(o.Dir, o.Device)}
 	r, err := readRecord(o.FS, o.File)
+	m.newer = errors.Is(err, ErrVersion)
 	m.own, m.ownOK = o.System.Own()
 	c, cerr := o.System.Read(m.device.Disks)
 	boot := o.System.Boot()
@@ -93,6 +96,9 @@ func (m *Meter) Due() bool {
 
 // Keep makes the record durable: about 500 bytes, with what the file system adds some 25 KB on ext4, so 0.6 MB in a day at most.
 func (m *Meter) Keep() error {
+	if m.newer {
+		return nil
+	}
 	data, err := m.record.encode()
 	if err != nil {
 		return err

@@ -82,7 +82,7 @@ func decode(data []byte) (*Record, error) {
 	return r, nil
 }
 
-// readRecord reads the record, nil when there is none. A damaged one is set aside.
+// readRecord reads the record, nil when there is none. A damaged one is set aside, one of a newer version stays.
 func readRecord(fsys disk.FS, file string) (*Record, error) {
 	data, err := disk.ReadFile(fsys, file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,6 +92,9 @@ func readRecord(fsys disk.FS, file string) (*Record, error) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	r, err := decode(data)
+	if errors.Is(err, ErrVersion) {
+		return nil, fmt.Errorf("%s: %w; it is left as it is, and what this version measures is not kept", file, err)
+	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w; what was measured so far is not counted, the file is kept as %s", file, err, file+asideSuffix)
 		return nil, errors.Join(err, fsys.Rename(file, file+asideSuffix))

@@ -311,12 +311,19 @@ func TestFlashTable(t *testing.T) {
 	}
 	rates := []float64{10, 100, 1000}
 	var rows strings.Builder
+	same := map[string]measured{} // classes with the same config write the same
 	rows.WriteString("| board class, checkpoint interval | messages/s | governor off | on, `max_inflight: 20` | linger, interval | on, `max_inflight: 2000` | linger, interval |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range classes {
 		for _, rate := range rates {
 			cells := make([]measured, 3)
 			for i, window := range []int{0, inflight, inflightWide} {
+				config := fmt.Sprint(c.interval, rate, window)
+				if m, ok := same[config]; ok {
+					cells[i] = m
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/%.0f/%d", c.name, rate, window), func(t *testing.T) { cells[i] = measure(t, c, rate, window) })
+				same[config] = cells[i]
 				if t.Failed() || cells[i].span == 0 {
 					t.Skip("NOT TESTED HERE: bytes of a device: no loop device with ext4 can be mounted")
 				}
