@@ -148,6 +148,19 @@ flash-table: ## measure what the default config of each class of boards writes i
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
 
+# The emulated machine: WEIR_DEVICE_CACHE keeps what comes from Debian (else weir-device in the user's cache directory).
+.PHONY: test-device
+test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, planted faults; some 20 minutes on two idle cores
+	WEIR_DEVICE=long $(GO) test -count 1 -v -timeout 180m ./tests/rig/nbd ./tests/device
+
+.PHONY: test-device-short
+test-device-short: deps deps-device ## the same with 5 cuts and 2, for CI: some 3 minutes, once Debian is there
+	WEIR_DEVICE=short $(GO) test -count 1 -v -timeout 40m -run 'TestDirectBoot|TestUnderSystemd|TestPlantedFaults|TestWhatBreaks' ./tests/device
+
+.PHONY: deps-device
+deps-device: ## install what the emulated machine needs from Debian: qemu-system-arm, qemu-utils, mmdebstrap
+	@tests/device/deps.sh
+
 .PHONY: powercut
 powercut: deps ## power cuts of the disk beneath a real ext4 with the agent on it: 200 crash points and more, planted faults; needs root, FUSE and loop devices
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 60m ./tests/rig/volatiledisk ./tests/powercut

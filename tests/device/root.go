@@ -1,0 +1,191 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+)
+
+// rootPackages are what a gateway with systemd has, and the tests use.
+const rootPackages = "systemd,systemd-sysv,udev,dbus,e2fsprogs,base-passwd,base-files,libc-bin,dash,bash,coreutils,sed,grep,util-linux,mount,login,passwd,kmod"
+
+const rootTar = "root.tar"
+
+// rootArchive gives a tar file of Debian for arm64 as its packages unpack: no maintainer script has run, so that nothing is emulated on the host.
+func rootArchive(ctx context.Context) (string, error) {
+	dir, err := cached(release+"-arm64-root", func(dir string) error {
+		work, err := os.MkdirTemp(roomy(), "weir-device-root-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		args := []string{"--quiet", "--architectures=arm64", "--variant=extract", "--mode=root", "--keyring=" + keyring,
+			`--aptopt=Acquire::Languages "none"`, `--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`,
+			"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/info/*",
+			"--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--include=" + rootPackages, release, filepath.Join(dir, rootTar), "deb " + mirror + " " + release + " main"}
+		if _, err := command(ctx, []string{"TMPDIR=" + work}, "", "mmdebstrap", args...); err != nil {
+			return fmt.Errorf("%w: no root file system: %w", errNotHere, err)
+		}
+		return nil
+	})
+	return filepath.Join(dir, rootTar), err
+}
+
+// roomy is where a file system of half a gigabyte is unpacked: in memory if it may be, for dpkg syncs each file. "": where temporary files go.
+func roomy() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return ""
+}
+
+// service says when weir is ready, as systemd has it: with Type=notify it is active only then.
+const readyUnit = `[Unit]
+Description=tells the test that weir is ready
+After=weir.service
+[Service]
+Type=oneshot
+TimeoutStartSec=infinity
+StandardOutput=null
+ExecStart=/bin/sh -c 'until systemctl is-active --quiet weir; do sleep 0.3; done; read up rest </proc/uptime; pid=$$(systemctl show -P MainPID weir); rss=$$(grep VmRSS /proc/$$pid/status); echo; echo DEVICE $$up ready restarts=$$(systemctl show -P NRestarts weir) failed=$$(systemctl --failed --no-legend --plain | cut -d" " -f1) $$rss >/dev/ttyAMA0'
+[Install]
+WantedBy=multi-user.target
+`
+
+// rootFiles are what the root disk has besides Debian and weir. The data disk is weir's state directory.
+var rootFiles = map[string]string{
+	"etc/fstab":          "LABEL=root / ext4 defaults 0 0\nLABEL=data /var/lib/weir ext4 noatime,errors=panic,x-systemd.device-timeout=0 0 2\n",
+	"etc/hostname":       "device\n",
+	"etc/hosts":          "127.0.0.1 localhost device\n",
+	"etc/machine-id":     "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine
+	"etc/weir/weir.yaml": configFor("/var/lib/weir", whole),
+	"etc/systemd/system/weir.service.d/device.conf": "[Service]\nStandardOutput=journal+console\nStandardError=journal+console\n",
+	"etc/systemd/system/device-ready.service":       readyUnit,
+	"etc/systemd/journald.conf.d/device.conf":       "[Journal]\nStorage=volatile\n",
+}
+
+// masked are units that have nothing to do here and take an emulated processor's time.
+var masked = []string{"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "systemd-random-seed.service",
+	"systemd-pstore.service", "systemd-update-utmp.service", "serial-getty@ttyAMA0.service", "getty@tty1.service"}
+
+// buildRoot makes an image of a root disk with this build of weir as a service. It needs root, for the owners of the files.
+func buildRoot(ctx context.Context, dir, weir string) (string, error) {
+	archive, err := rootArchive(ctx)
+	if err != nil {
+		return "", err
+	}
+	tree, err := os.MkdirTemp(roomy(), "weir-device-tree-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tree)
+	if _, err := command(ctx, nil, "", "tar", "-C", tree, "-xf", archive); err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.Chmod(tree, 0o755), configure(tree), installWeir(tree, weir)); err != nil {
+		return "", err
+	}
+	image := filepath.Join(dir, "root.img")
+	f, err := os.Create(image)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(f.Truncate(rootBytes), f.Close()); err != nil {
+		return "", err
+	}
+	_, err = command(ctx, nil, "", mkfs(), "-q", "-F", "-t", "ext4", "-L", "root", "-O", "^has_journal", "-d", tree, image)
+	return image, err
+}
+
+// rootBytes of which most are a hole in the file.
+const rootBytes = 512 << 20
+
+// configure does what maintainer scripts would have done, as far as it is needed.
+func configure(tree string) error {
+	in := func(name string) string { return filepath.Join(tree, name) }
+	for _, name := range []string{"passwd", "group"} {
+		b, err := os.ReadFile(in("usr/share/base-passwd/" + name + ".master"))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(in("etc/"+name), b, 0o644); err != nil {
+			return err
+		}
+	}
+	for name, text := range rootFiles {
+		if err := os.MkdirAll(filepath.Dir(in(name)), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(in(name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, d := range []string{"usr/local/bin", "var/lib/weir", "tmp", "run", "mnt", "proc", "sys", "dev"} {
+		if err := os.MkdirAll(in(d), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, unit := range masked {
+		if err := os.Symlink("/dev/null", in("etc/systemd/system/"+unit)); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return errors.Join(enable(tree, "device-ready.service"), appendTo(in("etc/passwd"), "messagebus:x:100:102::/nonexistent:/usr/sbin/nologin\n"), appendTo(in("etc/group"), "messagebus:x:102:\n"),
+		os.Chmod(in("tmp"), 0o1777))
+}
+
+// enable is systemctl enable for a unit of multi-user.target.
+func enable(tree, unit string) error {
+	wants := filepath.Join(tree, "etc/systemd/system/multi-user.target.wants")
+	if err := os.MkdirAll(wants, 0o755); err != nil {
+		return err
+	}
+	return os.Symlink("/etc/systemd/system/"+unit, filepath.Join(wants, unit))
+}
+
+func appendTo(name, text string) error {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// started is the program that a unit starts.
+var started = regexp.MustCompile(`(?m)^ExecStart=/(\S+)`)
+
+// installWeir does what docs/install.md says.
+func installWeir(tree, weir string) error {
+	in := func(name string) string { return filepath.Join(tree, name) }
+	unit, err := os.ReadFile(filepath.Join(repository, "configs/systemd/weir.service"))
+	if err != nil {
+		return err
+	}
+	program, err := os.ReadFile(weir)
+	if err != nil {
+		return err
+	}
+	path := started.FindSubmatch(unit)
+	if path == nil {
+		return errors.New("weir.service starts nothing")
+	}
+	const id = 990
+	return errors.Join(
+		os.WriteFile(in(string(path[1])), program, 0o755), os.WriteFile(in("etc/systemd/system/weir.service"), unit, 0o644),
+		appendTo(in("etc/passwd"), fmt.Sprintf("weir:x:%d:%d::/var/lib/weir:/usr/sbin/nologin\n", id, id)), appendTo(in("etc/group"), fmt.Sprintf("weir:x:%d:\n", id)),
+		os.Chown(in("etc/weir"), 0, id), os.Chmod(in("etc/weir"), 0o750), os.Chown(in("etc/weir/weir.yaml"), 0, id), os.Chmod(in("etc/weir/weir.yaml"), 0o640),
+		enable(tree, "weir.service"))
+}
+
+// mkfs is Debian's, which is not on everybody's PATH.
+func mkfs() string {
+	if path, err := exec.LookPath("mke2fs"); err == nil {
+		return path
+	}
+	return "/sbin/mke2fs"
+}
