@@ -58,7 +58,7 @@ func (p *applier) judge(ctx context.Context, k *applyAsk, cfg *config.Config) (*
 		}
 		v, err := p.verdict(ctx, k, cfg, c)
 		if v != nil {
-			e.Steps = v.Lines
+			e.Steps, e.Schema = v.Lines, v.Schema
 		}
 		k.tell(e)
 		if was := p.agent.named(c.Name); c.Kind == apply.Changed && was != nil {

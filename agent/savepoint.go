@@ -83,7 +83,7 @@ func (a *attempt) lastSavepoint(ctx context.Context, o api.SavepointOptions) (in
 		a.coordinator.Records(1) // no record came, and yet the checkpoint before it is not enough
 	}
 	if info, err = a.takeSavepoint(ctx, o, o.Drain); err == nil {
-		err = a.noteRun(info.Checkpoint)
+		err = a.noteRun(info.Checkpoint, info.Position)
 	}
 	switch {
 	case err != nil && o.Drain:

@@ -11,6 +11,7 @@ import (
 	"net/http"
 
 	"github.com/weirstream/weir/agent/savepoints"
+	"github.com/weirstream/weir/pipeline/plan"
 )
 
 // ApplyOptions say which config to bring into force, and how.
@@ -24,11 +25,12 @@ type ApplyOptions struct {
 
 // ApplyEvent is one thing that an apply tells of. The last one has Done.
 type ApplyEvent struct {
-	Pipeline string            `json:"pipeline,omitempty"`
-	Change   string            `json:"change,omitempty"` // unchanged, changed, new, removed
-	Steps    []savepoints.Line `json:"steps,omitempty"`  // of a changed one: what becomes of their state
-	Doing    string            `json:"doing,omitempty"`  // a sentence
-	Done     *ApplyOutcome     `json:"done,omitempty"`
+	Pipeline string              `json:"pipeline,omitempty"`
+	Change   string              `json:"change,omitempty"` // unchanged, changed, new, removed
+	Steps    []savepoints.Line   `json:"steps,omitempty"`  // of a changed one: what becomes of their state
+	Schema   []plan.ColumnChange `json:"schema,omitempty"` // and how the columns of its sources changed
+	Doing    string              `json:"doing,omitempty"`  // a sentence
+	Done     *ApplyOutcome       `json:"done,omitempty"`
 }
 
 // ApplyOutcome is how an apply ended.

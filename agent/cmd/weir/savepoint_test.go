@@ -190,6 +190,7 @@ func TestPlanTellsWhatBecomesOfTheState(t *testing.T) {
 	}{
 		{"    sinks:", "      - {uid: n, from: s, by: [k], changed: {value: x}}\n    sinks:\n      - {uid: more, from: n, file: {path: more.jsonl}}", exitChanges, []string{"n", "start empty", "keep"}},
 		{"uid: w, from: s", "uid: v, was: w, from: s", exitUsage, nil}, // the sink reads w
+		{`"a/{k}"}}`, `"a/{k}"}, fields: {x: float}}`, exitChanges, []string{"source s: column x was not declared and is float", "keep"}},
 		{"threshold: 1", "threshold: 2", exitDrops, []string{"w", "incompatible", "became"}},
 		{"by: [k], deadband: {value: x, threshold: 1}", "by: [k], changed: {value: x}", exitDrops, []string{"it was deadband and is changed"}},
 	} {
