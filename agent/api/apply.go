@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/weirstream/weir/agent/savepoints"
@@ -96,7 +95,7 @@ func (c *Client) Apply(ctx context.Context, o ApplyOptions, told func(ApplyEvent
 	for {
 		line, err := lines.ReadBytes('\n')
 		switch {
-		case err == io.EOF:
+		case ended(err):
 			return nil, errors.New("the agent ended within the apply; the next start goes on with it: see weir status")
 		case err != nil:
 			return nil, fmt.Errorf("read the agent's answer: %w", err)
