@@ -237,7 +237,7 @@ func (p *applier) withdraw(changes []apply.Change) error {
 		if c.Kind != apply.Changed {
 			continue
 		}
-		if err := cancelRestore(p.dirOf(c)); err != nil && !errors.Is(err, api.ErrNotFound) {
+		if err := cancelRestore(p.dirOf(c)); err != nil && !errors.Is(err, errNoOrder) {
 			return err
 		}
 	}
