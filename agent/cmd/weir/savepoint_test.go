@@ -108,6 +108,7 @@ func TestSavepointFiles(t *testing.T) {
 	path := writeSavepoint(t, c, "s1")
 	c.shows([]string{"savepoint", "ls"}, "PIPELINE", path, "12")
 	c.shows([]string{"savepoint", "verify", path}, "whole")
+	c.refused(exitFailed, []string{"savepoint", "restore", "p", path, "--claim", "--no-claim"}, "none of the others can be")
 	c.shows([]string{"savepoint", "inspect", path}, "pipeline p of cli", "w/last", "3 entries", "1 results that the upstream did not hold", "weir plan 1")
 	var list []api.SavepointInfo
 	if err := json.Unmarshal([]byte(c.shows([]string{"savepoint", "ls", "-o", "json"})), &list); err != nil || len(list) != 1 || list[0].Results != 1 {
