@@ -101,6 +101,16 @@ func Judge(h *savepoint.Head, entries []uint64, g *plan.Graph, allow bool) (*Ver
 	return v, nil
 }
 
+// Held is how many entries are a pipeline's own state; entries is how much each table has.
+func Held(h *savepoint.Head, entries []uint64) (n uint64) {
+	for i, t := range h.Tables {
+		if !strings.HasPrefix(t.Name, "$") {
+			n += entries[i]
+		}
+	}
+	return n
+}
+
 func (v *Verdict) step(s *plan.Step, b *savepoint.Step, from string, entries uint64, tables []savepoint.Table) {
 	if b == nil {
 		if s.Stateful {
