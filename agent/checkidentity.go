@@ -20,7 +20,7 @@ func (a *Agent) readIdentity(dir string, board identity.Board, used bool) error 
 
 // identity tells what a start on this board would do about the incarnation.
 func (c *checker) identity() {
-	board := identity.ReadBoard(c.cfg.Board, os.ReadFile)
+	board := identity.ReadBoard(c.cfg.BoardSerial, os.ReadFile)
 	action, err := identity.Decide(identity.Facts{Record: c.agent.identity, Used: true, Board: board, Central: c.cfg.Central.URL.Value != ""})
 	switch {
 	case err != nil:

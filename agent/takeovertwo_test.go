@@ -75,7 +75,7 @@ func fnv(b []byte) uint64 {
 func TestTakeoverOfTwoPositions(t *testing.T) {
 	last := func(s string) string { return strings.Replace(s, "{n: count()}", "{n: count(), l: last(id)}", 1) }
 	old := newBench(t, last(pipelineNamed("p", "log"))+last(pipelineNamed("q", "log")))
-	old.text = "board: one\n" + old.text
+	old.text = "board_serial: one\n" + old.text
 	from := t.TempDir()
 	save := func(name string) {
 		t.Helper()
