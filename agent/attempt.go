@@ -40,8 +40,10 @@ type attempt struct {
 	engine      *exec.Pipeline
 	coordinator *snapshot.Coordinator
 	links       []*link
-	generation  uint64 // of the sinks in this attempt
-	progress    progress
+	generation  uint64    // of the sinks in this attempt
+	progress    stillness // of the position handled
+	turns       stillness // of the coordinator's loop
+	barriers    stillness // of the checkpoint under way
 	fallbacks   []snapshot.Fallback
 	skip        []exec.Poison // records that steps go on without
 	steps       []*plan.StepSpec
