@@ -177,7 +177,7 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.newCoordinator(ctx, restored, snapshot.Initial{Position: start, Sinks: marks}); err != nil {
 		return err
 	}
-	return a.noteRun(0)
+	return a.noteRun(0, 0)
 }
 
 // finalCheckpoint makes a last checkpoint, so that the next start replays nothing. Failing is harmless: then it replays.
