@@ -2,10 +2,15 @@ package device
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/weirstream/weir/tests/rig/nbd"
 )
 
 const repository = "../.."
@@ -21,6 +26,21 @@ func buildWeir(ctx context.Context, dir string, faults bool) (string, error) {
 	}
 	_, err := commandOutside(ctx, "make", args...)
 	return filepath.Join(dir, "weir-linux-arm64"), err
+}
+
+// buildPackage builds weir's package for the machine, and gives its name.
+func buildPackage(ctx context.Context, dir string) (string, error) {
+	if err := os.RemoveAll(dir); err != nil { // an older version's would have another name
+		return "", err
+	}
+	if _, err := commandOutside(ctx, "make", "-s", "-C", repository, "DIR="+dir, "deb-arm64"); err != nil {
+		return "", err
+	}
+	debs, err := filepath.Glob(filepath.Join(dir, "weir_*_arm64.deb"))
+	if err != nil || len(debs) != 1 {
+		return "", fmt.Errorf("make deb-arm64 made %d packages: %w", len(debs), errors.Join(err, os.ErrNotExist))
+	}
+	return debs[0], nil
 }
 
 // buildInit builds process 1 of the machine.
@@ -87,13 +107,47 @@ func hardwareFor(ctx context.Context, dir, weir, pipelines string, env ...string
 	return h, buildInitramfs(h.initramfs, init, parts, weir, pipelines)
 }
 
-// hardwareWithSystemd is what a machine needs on which systemd runs weir.
-func hardwareWithSystemd(ctx context.Context, dir, weir string) (h hardware, err error) {
+// hardwareWithSystemd is what a machine needs on which systemd runs weir, of its package deb. It is installed; console is what that printed.
+func hardwareWithSystemd(ctx context.Context, dir, deb string) (h hardware, err error) {
 	h, err = hardwareFor(ctx, dir, "", "")
 	if err != nil {
 		return h, err
 	}
 	h.append = strings.Replace(h.append, "direct", "systemd", 1) + " systemd.show_status=0 systemd.default_timeout_start_sec=600" // a host that is busy may need minutes for what a board does in seconds
-	h.root, err = buildRoot(ctx, dir, weir)
-	return h, err
+	h.root, err = buildRoot(ctx, dir, deb)
+	if err != nil {
+		return h, err
+	}
+	return h, h.install(ctx, dir)
+}
+
+// install has the machine install weir on its root disk, which keeps it; the data disk is not the one of the run.
+func (h hardware) install(ctx context.Context, dir string) error {
+	disk, err := newDataDisk(ctx, dir)
+	if err != nil {
+		return err
+	}
+	h.data = filepath.Join(dir, "disk")
+	l, err := net.Listen("unix", h.data)
+	if err != nil {
+		return err
+	}
+	server := nbd.Serve(l, disk)
+	defer server.Close()
+	h.rootKept = true
+	h.append += " device.install"
+	m, err := h.powerOn(dir, 0)
+	if err != nil {
+		return err
+	}
+	defer m.powerOff()
+	if _, err := m.await(ctx, "installed", bootMost); err != nil {
+		return fmt.Errorf("install weir: %w", err)
+	}
+	select {
+	case <-m.child.Done(): // it has switched itself off, and written what it had
+		return nil
+	case <-time.After(bootMost):
+		return errTooLong
+	}
 }

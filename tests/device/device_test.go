@@ -2,6 +2,7 @@ package device
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -18,14 +19,17 @@ func TestDirectBoot(t *testing.T) {
 	powerCuts(t, h, cutsOf(5, 50), 1)
 }
 
-// TestUnderSystemd cuts the power of a Debian on which systemd runs weir by the unit that users install.
+// TestUnderSystemd cuts the power of a Debian on which weir's package is installed, and systemd runs it.
 func TestUnderSystemd(t *testing.T) {
 	needMachine(t, "mmdebstrap")
 	if os.Getuid() != 0 {
 		t.Skipf("%v: the files of a root disk have owners, which root alone can give", errNotHere)
 	}
-	weir := weirFor(t, false)
-	h, err := hardwareWithSystemd(t.Context(), t.TempDir(), weir)
+	deb, err := buildPackage(t.Context(), filepath.Join(buildDir(t), "deb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := hardwareWithSystemd(t.Context(), stageDir(t), deb)
 	here(t, err)
 	powerCuts(t, h, cutsOf(2, 20), 0)
 }

@@ -20,7 +20,8 @@ const emulator = "qemu-system-aarch64"
 // hardware of the machine under test.
 type hardware struct {
 	kernel, initramfs string
-	root              string            // image of the root disk, which is as new at every boot; "": there is none
+	root              string            // image of the root disk; "": there is none
+	rootKept          bool              // what is written to it is there at the next boot; else it is as new at every one
 	data              string            // unix socket of the NBD server behind the data disk
 	forward           map[string]string // port of guestIP, and where on the host it leads
 	append            string            // to the kernel's command line
@@ -47,8 +48,9 @@ func (h *hardware) arguments(self string) []string {
 	} else {
 		args = append(args, "-accel", "tcg,thread=multi", "-smp", "2")
 	}
+	snapshot := map[bool]string{true: "off", false: "on"}[h.rootKept]
 	if h.root != "" {
-		args = append(args, "-drive", "if=none,id=root,format=raw,snapshot=on,cache=unsafe,file="+h.root, "-device", "virtio-blk-device,drive=root,serial=root")
+		args = append(args, "-drive", "if=none,id=root,format=raw,cache=unsafe,snapshot="+snapshot+",file="+h.root, "-device", "virtio-blk-device,drive=root,serial=root")
 	}
 	return args
 }

@@ -2,22 +2,24 @@ package device
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 )
 
 // rootPackages are what a gateway with systemd has, and the tests use.
-const rootPackages = "systemd,systemd-sysv,udev,dbus,e2fsprogs,base-passwd,base-files,libc-bin,dash,bash,coreutils,sed,grep,util-linux,mount,login,passwd,kmod"
+const rootPackages = "systemd,systemd-sysv,udev,dbus,e2fsprogs,base-passwd,base-files,libc-bin,dash,bash,coreutils,sed,grep,util-linux,mount,login,passwd,kmod," +
+	"dpkg,tar,gzip,findutils,diffutils,debianutils,perl-base,init-system-helpers,adduser" // dpkg and what weir's package depends on
 
 const rootTar = "root.tar"
 
 // rootArchive gives a tar file of Debian for arm64 as its packages unpack: no maintainer script has run, so that nothing is emulated on the host.
 func rootArchive(ctx context.Context) (string, error) {
-	dir, err := cached(release+"-arm64-root", func(dir string) error {
+	sum := sha256.Sum256([]byte(rootPackages))
+	dir, err := cached(fmt.Sprintf("%s-arm64-root-%x", release, sum[:4]), func(dir string) error {
 		work, err := os.MkdirTemp(roomy(), "weir-device-root-")
 		if err != nil {
 			return err
@@ -43,9 +45,10 @@ func roomy() string {
 	return ""
 }
 
-// service says when weir is ready, as systemd has it: with Type=notify it is active only then.
+// readyUnit says when weir is ready, as systemd has it: with Type=notify it is active only then.
 const readyUnit = `[Unit]
 Description=tells the test that weir is ready
+ConditionKernelCommandLine=!device.install
 After=weir.service
 [Service]
 Type=oneshot
@@ -56,15 +59,44 @@ ExecStart=/bin/sh -c 'until systemctl is-active --quiet weir; do sleep 0.3; done
 WantedBy=multi-user.target
 `
 
-// rootFiles are what the root disk has besides Debian and weir. The data disk is weir's state directory.
+// installUnit installs weir at the machine's first boot, which says so on its command line. Its script ends with the machine off.
+const installUnit = `[Unit]
+Description=installs weir
+ConditionKernelCommandLine=device.install
+[Service]
+Type=oneshot
+TimeoutStartSec=infinity
+ExecStart=/bin/sh /root/install.sh
+[Install]
+WantedBy=multi-user.target
+`
+
+// installScript does what docs/install.md says: the package, then a config. What is unpacked on this disk dpkg knows nothing of; tests/systemd has a machine on
+// which the dependencies are installed as well.
+const installScript = `exec >/dev/ttyAMA0 2>&1
+set -e
+say() { read up rest </proc/uptime; echo; echo DEVICE $up "$@"; }
+trap 'say failed: weir is not installed' EXIT
+dpkg --force-depends -i /root/weir.deb
+systemctl is-active weir
+cat /root/weir.yaml >/etc/weir/weir.yaml
+say installed $(dpkg-query -W -f '${Version}' weir)
+trap - EXIT
+systemctl --no-block poweroff
+`
+
+// rootFiles are what the root disk has besides Debian and weir's package. The data disk is weir's state directory.
 var rootFiles = map[string]string{
-	"etc/fstab":          "LABEL=root / ext4 defaults 0 0\nLABEL=data /var/lib/weir ext4 noatime,errors=panic,x-systemd.device-timeout=0 0 2\n",
-	"etc/hostname":       "device\n",
-	"etc/hosts":          "127.0.0.1 localhost device\n",
-	"etc/machine-id":     "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine
-	"etc/weir/weir.yaml": configFor("/var/lib/weir", whole),
+	"etc/fstab":           "LABEL=root / ext4 defaults 0 0\nLABEL=data /var/lib/weir ext4 noatime,errors=panic,x-systemd.device-timeout=0 0 2\n",
+	"etc/hostname":        "device\n",
+	"etc/hosts":           "127.0.0.1 localhost device\n",
+	"etc/machine-id":      "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine
+	"root/weir.yaml":      configFor("/var/lib/weir", whole),
+	"root/install.sh":     installScript,
+	"var/lib/dpkg/status": "",
 	"etc/systemd/system/weir.service.d/device.conf": "[Service]\nStandardOutput=journal+console\nStandardError=journal+console\n",
 	"etc/systemd/system/device-ready.service":       readyUnit,
+	"etc/systemd/system/device-install.service":     installUnit,
 	"etc/systemd/journald.conf.d/device.conf":       "[Journal]\nStorage=volatile\n",
 }
 
@@ -72,8 +104,8 @@ var rootFiles = map[string]string{
 var masked = []string{"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "systemd-random-seed.service",
 	"systemd-pstore.service", "systemd-update-utmp.service", "serial-getty@ttyAMA0.service", "getty@tty1.service"}
 
-// buildRoot makes an image of a root disk with this build of weir as a service. It needs root, for the owners of the files.
-func buildRoot(ctx context.Context, dir, weir string) (string, error) {
+// buildRoot makes an image of a root disk that installs weir's package deb at its first boot. It needs root, for the owners of the files.
+func buildRoot(ctx context.Context, dir, deb string) (string, error) {
 	archive, err := rootArchive(ctx)
 	if err != nil {
 		return "", err
@@ -86,7 +118,11 @@ func buildRoot(ctx context.Context, dir, weir string) (string, error) {
 	if _, err := command(ctx, nil, "", "tar", "-C", tree, "-xf", archive); err != nil {
 		return "", err
 	}
-	if err := errors.Join(os.Chmod(tree, 0o755), configure(tree), installWeir(tree, weir)); err != nil {
+	b, err := os.ReadFile(deb)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.Chmod(tree, 0o755), configure(tree), os.WriteFile(filepath.Join(tree, "root/weir.deb"), b, 0o644)); err != nil {
 		return "", err
 	}
 	image := filepath.Join(dir, "root.img")
@@ -124,7 +160,7 @@ func configure(tree string) error {
 			return err
 		}
 	}
-	for _, d := range []string{"usr/local/bin", "var/lib/weir", "tmp", "run", "mnt", "proc", "sys", "dev"} {
+	for _, d := range []string{"var/lib/weir", "var/lib/dpkg/info", "var/lib/dpkg/updates", "tmp", "run", "mnt", "proc", "sys", "dev"} {
 		if err := os.MkdirAll(in(d), 0o755); err != nil {
 			return err
 		}
@@ -134,7 +170,7 @@ func configure(tree string) error {
 			return err
 		}
 	}
-	return errors.Join(enable(tree, "device-ready.service"), appendTo(in("etc/passwd"), "messagebus:x:100:102::/nonexistent:/usr/sbin/nologin\n"), appendTo(in("etc/group"), "messagebus:x:102:\n"),
+	return errors.Join(enable(tree, "device-ready.service"), enable(tree, "device-install.service"), appendTo(in("etc/passwd"), "messagebus:x:100:102::/nonexistent:/usr/sbin/nologin\n"), appendTo(in("etc/group"), "messagebus:x:102:\n"),
 		os.Chmod(in("tmp"), 0o1777))
 }
 
@@ -154,32 +190,6 @@ func appendTo(name, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
-}
-
-// started is the program that a unit starts.
-var started = regexp.MustCompile(`(?m)^ExecStart=/(\S+)`)
-
-// installWeir does what docs/install.md says.
-func installWeir(tree, weir string) error {
-	in := func(name string) string { return filepath.Join(tree, name) }
-	unit, err := os.ReadFile(filepath.Join(repository, "configs/systemd/weir.service"))
-	if err != nil {
-		return err
-	}
-	program, err := os.ReadFile(weir)
-	if err != nil {
-		return err
-	}
-	path := started.FindSubmatch(unit)
-	if path == nil {
-		return errors.New("weir.service starts nothing")
-	}
-	const id = 990
-	return errors.Join(
-		os.WriteFile(in(string(path[1])), program, 0o755), os.WriteFile(in("etc/systemd/system/weir.service"), unit, 0o644),
-		appendTo(in("etc/passwd"), fmt.Sprintf("weir:x:%d:%d::/var/lib/weir:/usr/sbin/nologin\n", id, id)), appendTo(in("etc/group"), fmt.Sprintf("weir:x:%d:\n", id)),
-		os.Chown(in("etc/weir"), 0, id), os.Chmod(in("etc/weir"), 0o750), os.Chown(in("etc/weir/weir.yaml"), 0, id), os.Chmod(in("etc/weir/weir.yaml"), 0o640),
-		enable(tree, "weir.service"))
 }
 
 // mkfs is Debian's, which is not on everybody's PATH.
