@@ -20,6 +20,7 @@ type Metrics struct {
 	Idle          uint64 // barriers after which nothing was written, since nothing but the position moved
 	Failed        uint64
 	FailedInARow  int
+	LastError     string // of the newest checkpoint that failed; "" once one is committed
 	Alarm         bool // FailedInARow reached Config.AlarmAfter
 	FrameBytes    uint64
 	Rebases       uint64

@@ -64,6 +64,8 @@ type Options struct {
 	Stamp  func() pipeline.Stamp
 	Codec  *log.Codec // of the log; nil: one of its own
 	Logger *slog.Logger
+	// Failed is called once when the store takes nothing any more until it is closed and opened again. It must not block. nil: every Append tells.
+	Failed func(error)
 }
 
 // Entry is one dead letter.
@@ -155,6 +157,13 @@ func Open(o Options) (*Store, *Recovery, error) {
 	s := &Store{config: o.Config, log: l, logger: o.Logger, stamp: o.Stamp, grown: make(chan struct{}, 1), known: map[name]*ranges{}, removed: ranges{all: true}}
 	if s.stamp == nil {
 		s.stamp = func() pipeline.Stamp { return pipeline.Stamp{} }
+	}
+	if o.Failed != nil {
+		l.OnDurable(func(_ uint64, err error) {
+			if err != nil {
+				o.Failed(fmt.Errorf("dead letters: %w", err))
+			}
+		})
 	}
 	rec := &Recovery{Log: lr}
 	if err := s.recover(rec); err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -218,6 +217,9 @@ func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error 
 	seg := l.takeFree(size)
 	if seg == nil {
 		if err := l.patiently(timer, func() (err error) {
+			if err := l.roomFor(size); err != nil {
+				return err
+			}
 			l.number++
 			seg, err = createSegment(l.o.FS, l.o.Dir, l.number, size, !l.bugs.noDirSync)
 			return err
@@ -230,7 +232,7 @@ func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error 
 	}
 	l.epoch += 1 + rand.Uint64N(epochStep)
 	seg.epoch, seg.first, seg.frames, seg.end, seg.dirty = l.epoch, first, nil, headerBytes, true
-	if err := seg.mark(flagStart, seg.epoch, first, synced); err != nil {
+	if err := l.patiently(timer, func() error { return seg.mark(flagStart, seg.epoch, first, synced) }); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	l.mu.Lock()
@@ -274,24 +276,40 @@ func (l *Log) takeFree(size int64) *segment {
 	return nil
 }
 
-// patiently does f again as long as the disk has no space for it; meanwhile the log is full. Nothing of it was acknowledged.
+// patiently does f again as long as the disk has no space for it, or is read-only; meanwhile the log is full. Nothing of it was acknowledged. f is a write, never a sync:
+// what a sync that failed has written is not known.
 func (l *Log) patiently(timer *time.Timer, f func() error) error {
-	for {
+	for waited := false; ; waited = true {
 		err := f()
-		if !errors.Is(err, syscall.ENOSPC) {
+		if !passes(err) {
+			if waited {
+				l.setWaits(nil)
+			}
 			return err
 		}
+		l.complain(err)
+		l.setWaits(err)
 		l.setFull(true)
+		if timer == nil || !l.pause(timer) {
+			return err
+		}
+	}
+}
+
+// pause waits until the disk is to be asked again; false: the log closes.
+func (l *Log) pause(timer *time.Timer) bool {
+	timer.Reset(spaceRetry)
+	for {
 		l.mu.Lock()
 		closing := l.closing
 		l.mu.Unlock()
-		if closing || timer == nil {
-			return err
+		if closing {
+			return false
 		}
-		timer.Reset(spaceRetry)
 		select {
-		case <-l.kick:
+		case <-l.kick: // somebody waits for a commit: that makes no room
 		case <-timer.C:
+			return true
 		}
 	}
 }
