@@ -97,6 +97,7 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 	$(GO) vet $(PACKAGES)
 	$(GO) test -timeout 20m $(PACKAGES)
 	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
+	@$(GO) test -count 1 -v -run TestMachine ./tests/powercut | grep -o 'NOT TESTED HERE.*' || true
 	$(MAKE) portable-short
 
 .PHONY: check
@@ -117,9 +118,17 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 	$(GO) test -run '^$$' -bench . -benchmem ./pipeline/... ./store/... ./snapshot/... ./uplink/...
 	WEIR_BENCH=1 $(GO) test -count 1 -v -timeout 30m ./tests/bench/...
 
+.PHONY: flash-table
+flash-table: ## measure what the default config of each class of boards writes in a day, into docs/flash.md; half an hour, needs root
+	WEIR_FLASH_TABLE=1 $(GO) test -count 1 -v -timeout 90m -run 'TestFlashTable$$' ./tests/bench/flash
+
 .PHONY: crash
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
+
+.PHONY: powercut
+powercut: deps ## power cuts of the disk beneath a real ext4 with the agent on it: 200 crash points and more, planted faults; needs root, FUSE and loop devices
+	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 60m ./tests/rig/volatiledisk ./tests/powercut
 
 .PHONY: week
 week: ## a week without an upstream at RATE (default 100) results/s in virtual time, then catching up; a restart with 1 GiB that waits

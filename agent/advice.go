@@ -17,6 +17,16 @@ var advices = [...]struct {
 	{syscall.EIO, "the device of state_dir fails: dmesg, then fsck; if it happens again, replace the medium"},
 }
 
+// ofDisk tells whether an error is one of the disk's, not one of what lies on it.
+func ofDisk(err error) bool {
+	for _, a := range advices {
+		if errors.Is(err, a.err) {
+			return true
+		}
+	}
+	return false
+}
+
 // advise adds what to do to an error of the disk; any other stays as it is.
 func advise(err error) error {
 	for _, a := range advices {

@@ -20,7 +20,9 @@ import (
 
 	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
@@ -40,15 +42,20 @@ type Options struct {
 	TrustClock bool
 	// NewBoard: state_dir was moved to this board on purpose (RULES 28).
 	NewBoard bool
+	// Machine is what the hardware says of itself: a config takes its board's defaults from it. nil: every config has the built-in ones.
+	Machine *boards.Facts
 
-	// Machine is where the time comes from; nil: this machine's clocks.
-	Machine clock.Machine
+	// Clocks are where the time comes from; nil: this machine's.
+	Clocks clock.Machine
 
 	claims       claims                // of tests
 	hasty        bool                  // planted by tests: plans on probation are uploaded
 	crash        func(at string) error // planted by tests: an error is a crash behind that step of a restore
 	leftCounts   bool                  // planted by tests: what an earlier try of a first start has left counts as results of its own
 	replayUnheld bool                  // planted by tests: streams are opened before the results of shipped records are made
+	leds         string                // of tests: a directory in place of /sys/class/leds
+	system       flash.System          // of tests
+	flashEvery   time.Duration         // of tests: how often what is written to flash is looked at and decided on
 	fs           disk.FS               // nil: disk.OS
 	checks       bool                  // a check or a repair: who speaks for this gateway is not settled, and the central store is not asked (checkidentity.go)
 	looks        bool                  // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
@@ -81,8 +88,9 @@ type Agent struct {
 	started    time.Time
 	spaceEvery time.Duration // spaceCheckEvery; a test looks itself, when it is ready
 	rebirths   *rebirths
-	failed     chan error // holds the journal's failure
-	refused    chan error // holds why no pipeline can run
+	flash      *flashKeeper // nil: a look that changes nothing
+	failed     chan error   // holds the journal's failure
+	refused    chan error   // holds why no pipeline can run
 	allowEmpty *permit
 	acceptGap  *permit
 	earlyMu    sync.Mutex
@@ -102,6 +110,9 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), fence: newFence(), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if a.fs = o.fs; a.fs == nil {
 		a.fs = disk.OS
+	}
+	if err := a.settleBoard(cfg); err != nil {
+		return nil, err
 	}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(advise(err), a.Close())
@@ -170,6 +181,9 @@ func (a *Agent) open() (err error) {
 		all.supervisors = append(all.supervisors, s)
 	}
 	a.roster.Store(&all)
+	if !a.checks() {
+		a.flash = a.openFlash()
+	}
 	return nil
 }
 

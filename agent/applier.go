@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -81,7 +80,7 @@ func (a *Agent) openApplier() (*applier, error) {
 			return nil, err
 		}
 	case apply.RunKept:
-		kept, err := p.store.Config(rec.InForce(), !rec.Resting(), os.ReadFile)
+		kept, err := p.keptConfig(rec.InForce(), !rec.Resting())
 		if err != nil {
 			return nil, err
 		}
@@ -94,8 +93,8 @@ func (a *Agent) openApplier() (*applier, error) {
 	if rec.Resting() {
 		return p, nil
 	}
-	if p.old, err = p.store.Config(rec.Old, true, os.ReadFile); err == nil {
-		p.next, err = p.store.Config(rec.New, true, os.ReadFile)
+	if p.old, err = p.keptConfig(rec.Old, true); err == nil {
+		p.next, err = p.keptConfig(rec.New, true)
 	}
 	if rec.State == apply.Probation {
 		p.held = &probation{}
@@ -201,7 +200,7 @@ func (p *applier) committed(all []*supervisor) (runs []run, saved map[string]*ap
 
 // before gives the pipelines of the old config.
 func (p *applier) before(runs []run, rec *apply.Record) ([]run, error) {
-	old, err := p.store.Config(rec.Old, true, os.ReadFile) // p.old is the applier's goroutine's
+	old, err := p.keptConfig(rec.Old, true) // p.old is the applier's goroutine's
 	if err != nil {
 		return nil, err
 	}

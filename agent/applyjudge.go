@@ -27,6 +27,9 @@ func (p *applier) readNew(k *applyAsk) (cfg *config.Config, err error) {
 		cfg, err = config.Load(k.o.File)
 	}
 	if err == nil {
+		err = p.agent.settleBoard(cfg)
+	}
+	if err == nil {
 		if missing := cfg.MissingBrokers(); len(missing) > 0 && len(p.agent.roster.Load().config.MissingBrokers()) == 0 {
 			err = missing.Err()
 		}

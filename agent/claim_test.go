@@ -59,13 +59,13 @@ func TestRule27_FencedByTheClaim(t *testing.T) {
 func TestRule28_CentralGivesAMovedStateItsMajor(t *testing.T) {
 	b := newBench(t, pipelineNamed("p", "log"))
 	plain := b.text
-	b.text = "board: two\n" + plain
+	b.text = "board_serial: two\n" + plain
 	claimed(b)
 	b.start()
 	b.put(1, 40)
 	b.await("the first rows are out", at(40))
 	b.halt()
-	b.text = "board: one\n" + plain
+	b.text = "board_serial: one\n" + plain
 	b.start()
 	if got := b.agent.incarnation().String(); got != "2.0" {
 		t.Errorf("incarnation %s", got)
@@ -81,7 +81,7 @@ func TestRule28_CentralGivesAMovedStateItsMajor(t *testing.T) {
 func TestRule27_ReplacementFromCentral(t *testing.T) {
 	old := newBench(t, pipelineNamed("p", "log"))
 	store := t.TempDir()
-	old.text = "board: one\ncentral: {url: \"file://" + store + "\", interval: 1s, fence_poll: 1s}\n" + old.text
+	old.text = "board_serial: one\ncentral: {url: \"file://" + store + "\", interval: 1s, fence_poll: 1s}\n" + old.text
 	old.start()
 	old.put(1, 95)
 	old.await("it is uploaded", func(s *api.Status) bool {

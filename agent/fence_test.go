@@ -161,7 +161,7 @@ func TestRule29_AnUpgradeOfAStreamFencesNoDevice(t *testing.T) {
 // TestRule28_StateOfAnotherBoard: a state directory that was moved is refused, until the operator or the central store gives it a new major.
 func TestRule28_StateOfAnotherBoard(t *testing.T) {
 	b, plain := onBoardOne(t)
-	b.text = "board: two\n" + plain
+	b.text = "board_serial: two\n" + plain
 	if _, err := New(b.parse(), b.options); !errors.Is(err, identity.ErrOtherBoard) || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("the state of another board: %v", err)
 	}
@@ -184,7 +184,7 @@ func TestRule28_StateOfBeforeTheRecord(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.dir, "state", "incarnation")); err != nil {
 		t.Fatal(err)
 	}
-	b.text = "board: two\n" + plain // upstream knows another name: the gateway's was the board's
+	b.text = "board_serial: two\n" + plain // upstream knows another name: the gateway's was the board's
 	b.start()
 	if got := b.agent.incarnation().String(); got != "1.1" {
 		t.Errorf("incarnation %s", got)
@@ -197,7 +197,7 @@ func onBoardOne(t *testing.T) (b *bench, plain string) {
 	t.Helper()
 	b = newBench(t, pipelineNamed("p", "log"))
 	plain = b.text
-	b.text = "board: one\n" + plain
+	b.text = "board_serial: one\n" + plain
 	b.start()
 	b.put(1, 20)
 	b.await("the first rows are out", at(20))

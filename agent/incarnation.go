@@ -21,7 +21,7 @@ const claimWait = 10 * time.Second
 // has taken its place (RULES 29).
 func (a *Agent) settleIdentity(used bool) (err error) {
 	dir := a.config.StateDir.Value
-	board := identity.ReadBoard(a.config.Board, os.ReadFile)
+	board := identity.ReadBoard(a.config.BoardSerial, os.ReadFile)
 	if a.identity, err = identity.Load(a.fs, dir); err != nil {
 		return err
 	}

@@ -32,6 +32,9 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 	metrics.WriteCounterUint64(w, "weir_journal_syncs_total", s.Journal.Syncs)
 	metrics.WriteGaugeUint64(w, "weir_journal_full", flag(s.Journal.Full))
 	metrics.WriteGaugeUint64(w, "weir_journal_failed", flag(s.Journal.Failed != ""))
+	if s.Flash != nil {
+		writeFlash(w, s.Flash)
+	}
 	for _, b := range s.Sessions {
 		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_mqtt_ready{broker=%q}", b.Name), flag(b.State == "ready"))
 		for name, v := range b.Counters {
@@ -107,6 +110,21 @@ func (a *Agent) listenMetrics() (*api.Server, error) {
 		return nil, nil
 	}
 	return api.ListenMetrics(addr, a, a.log)
+}
+
+func writeFlash(w io.Writer, f *api.FlashStatus) {
+	l := fmt.Sprintf("{disk=%q}", f.Disk)
+	counters(w, "weir_flash", l, "written_bytes", f.TotalBytes, "own_bytes", f.TotalOwn)
+	for _, g := range []struct {
+		name  string
+		value float64
+	}{
+		{"day_bytes", float64(f.DayBytes)}, {"day_own_bytes", float64(f.DayOwn)}, {"day_seconds", f.DaySeconds}, {"bytes_per_day", f.PerDay}, {"budget_bytes", f.Budget},
+		{"years_left", f.Years}, {"used_ratio", f.UsedMost}, {"spare_level", float64(f.Spare)}, {"linger_seconds", f.Linger.Now}, {"checkpoint_interval_seconds", f.Interval.Now},
+		{"stretched", float64(flag(f.Linger.Stretched() || f.Interval.Stretched()))}, {"findings", float64(len(f.Findings))},
+	} {
+		metrics.WriteGaugeFloat64(w, "weir_flash_"+g.name+l, g.value)
+	}
 }
 
 // counters writes pairs of name and value.

@@ -45,7 +45,7 @@ func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(
 	if err != nil {
 		return inc, err
 	}
-	board := identity.ReadBoard(cfg.Board, os.ReadFile)
+	board := identity.ReadBoard(cfg.BoardSerial, os.ReadFile)
 	next := r.Successor(board, by.Major+1)
 	if claims == nil {
 		if claims, err = openClaims(cfg, registry.Gateway, nil); err != nil {

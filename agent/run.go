@@ -61,12 +61,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
 	group.Go(func() error { return a.rebirths.run(gctx) })
+	group.Go(func() error { return a.flash.run(gctx) })
 	group.Go(func() error { return a.watchClaim(gctx) })
 	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.wait() }) })
 	if a.fence.err() == nil {
 		group.Go(func() error { return a.offsites.run(gctx) })
 	}
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
+	group.Go(func() error { return a.lamps().Run(gctx, a.shownState) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

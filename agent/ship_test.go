@@ -36,7 +36,7 @@ func (b *bench) shippedTo(position uint64) {
 func lostDevice(t *testing.T, away bool, more string) *bench {
 	old := newBench(t, pipelineNamed("p", "log"))
 	off := old.away()
-	old.text = "board: one\n" + old.text + "central: {url: \"file://" + old.dir + "/central\", interval: 1h, ship_journal: 1s" + more + "}\n"
+	old.text = "board_serial: one\n" + old.text + "central: {url: \"file://" + old.dir + "/central\", interval: 1h, ship_journal: 1s" + more + "}\n"
 	old.start()
 	old.put(1, 55)
 	old.await("the first rows are out", at(55))

@@ -25,7 +25,7 @@ func (a *Agent) Status() api.Status {
 	for _, sup := range a.all() {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
 	}
-	s.Apply = a.applier.status()
+	s.Apply, s.Flash = a.applier.status(), a.flash.tells()
 	s.Problems = problems(&s)
 	return s
 }
@@ -148,6 +148,7 @@ func problems(s *api.Status) (list []string) {
 	case s.Journal.Full:
 		list = append(list, "the journal is full: brokers get no acknowledgements; see which pipeline lags, raise journal.max_bytes or free the disk")
 	}
+	list = append(list, flashProblems(s.Flash)...)
 	if p := s.Apply; p != nil && p.State == string(apply.RolledBack) {
 		list = append(list, "the last changed config was gone back from: "+p.Reason)
 	}

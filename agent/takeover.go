@@ -71,7 +71,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 	if err := o.fault("begun"); err != nil {
 		return nil, err
 	}
-	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.Board, os.ReadFile), poll: cmp.Or(cfg.Central.FencePoll, pollDefault), journal: journalConfig(cfg)}
+	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.BoardSerial, os.ReadFile), poll: cmp.Or(cfg.Central.FencePoll, pollDefault), journal: journalConfig(cfg)}
 	for _, p := range cfg.Pipelines {
 		if p.Restart.Failover == config.FailoverRegion {
 			t.wanted = append(t.wanted, p.Regions()...)

@@ -53,7 +53,7 @@ func (b *bench) sequences(sink string) (list []sequence) {
 func (b *bench) twin() *bench {
 	t := *b
 	t.dir = b.t.TempDir()
-	t.text = strings.Replace(strings.ReplaceAll(b.text, b.dir, t.dir), "board: one", "board: two", 1)
+	t.text = strings.Replace(strings.ReplaceAll(b.text, b.dir, t.dir), "board_serial: one", "board_serial: two", 1)
 	return &t
 }
 
@@ -76,7 +76,7 @@ func (b *bench) away() *atomic.Bool {
 // is not sent again; the sequences go on in a generation of its own; windows of the loss say so; the device before stops and hands over what it has made since.
 func TestRule23_ReplacementGoesOnAndFencesTheDeviceBefore(t *testing.T) {
 	old := newBench(t, pipelineNamed("p", "log"))
-	old.text = "board: one\n" + old.text
+	old.text = "board_serial: one\n" + old.text
 	off := old.away()
 	old.start()
 	old.put(1, 55)

@@ -21,7 +21,7 @@ import (
 func TestARefusedTakeoverFencesNobody(t *testing.T) {
 	old := newBench(t, pipelineNamed("p", "log"))
 	store := t.TempDir()
-	old.text = "board: one\ncentral: {url: \"file://" + store + "\", interval: 1s, fence_poll: 1s}\n" + old.text
+	old.text = "board_serial: one\ncentral: {url: \"file://" + store + "\", interval: 1s, fence_poll: 1s}\n" + old.text
 	uploaded := func(n uint64) {
 		t.Helper()
 		old.await("it is uploaded", func(s *api.Status) bool {
@@ -80,7 +80,7 @@ func TestARefusedTakeoverFencesNobody(t *testing.T) {
 // TestATakeoverIsCutShortAnywhere: a crash behind each step leaves a state_dir in which no agent starts; the same call then ends, and the pipeline goes on with its next sequence.
 func TestATakeoverIsCutShortAnywhere(t *testing.T) {
 	old := newBench(t, pipelineNamed("p", "log"))
-	old.text = "board: one\n" + old.text
+	old.text = "board_serial: one\n" + old.text
 	claimed(old)
 	old.start()
 	old.put(1, 40)

@@ -16,14 +16,19 @@ import (
 	"github.com/weirstream/weir/uplink/wire"
 )
 
-// wantWhole: fsck finds nothing wrong, and has changed nothing.
-func (b *bench) wantWhole(when string) {
+// wantWhole: fsck finds nothing damaged, nothing but what is said here keeps the agent from running, and it has changed nothing.
+func (b *bench) wantWhole(when string, stops ...string) {
 	b.t.Helper()
 	dir := filepath.Join(b.dir, "state")
 	before := treeOf(b.t, dir)
 	r, err := Check(b.t.Context(), b.parse(), false)
-	if err != nil || len(r.Damage)+len(r.Stops) > 0 {
+	if err != nil || len(r.Damage) > 0 || len(r.Stops) != len(stops) {
 		b.t.Errorf("%s: fsck: %v, %+v", when, err, r)
+	}
+	for i, want := range stops {
+		if i < len(r.Stops) && !strings.Contains(r.Stops[i], want) {
+			b.t.Errorf("%s: fsck says %q, want %q", when, r.Stops[i], want)
+		}
 	}
 	if after := treeOf(b.t, dir); after != before {
 		b.t.Errorf("%s: fsck has changed\n%s\nto\n%s", when, before, after)
@@ -70,7 +75,7 @@ func fnv(b []byte) uint64 {
 func TestTakeoverOfTwoPositions(t *testing.T) {
 	last := func(s string) string { return strings.Replace(s, "{n: count()}", "{n: count(), l: last(id)}", 1) }
 	old := newBench(t, last(pipelineNamed("p", "log"))+last(pipelineNamed("q", "log")))
-	old.text = "board: one\n" + old.text
+	old.text = "board_serial: one\n" + old.text
 	from := t.TempDir()
 	save := func(name string) {
 		t.Helper()
@@ -165,7 +170,7 @@ func (b *bench) wantLast(name string, kept int) {
 // TestLooksChangeNothing: fsck writes nothing and asks nobody: with a central store, on a fenced device, within an apply.
 func TestLooksChangeNothing(t *testing.T) {
 	b, _ := fencedWithin(t)
-	b.wantWhole("fenced within an apply")
+	b.wantWhole("fenced within an apply", "this device is fenced")
 	rec := b.agent.applier.record()
 	if rec.State != apply.Probation {
 		t.Errorf("the apply is %s", rec.State)

@@ -29,7 +29,7 @@ func (w *watch) Synced() bool { return w.synced.Load() }
 func TestBootIn1970AndTheTimeComesLater(t *testing.T) {
 	b := newBench(t, strings.Replace(absencePipeline, "200ms", "1h", 1))
 	w := &watch{}
-	b.options.Machine = w
+	b.options.Clocks = w
 	behind := -time.Since(time.Unix(3600, 0))
 	w.ahead.Store(int64(behind))
 	b.start()

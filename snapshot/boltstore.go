@@ -68,7 +68,7 @@ type BoltStore struct {
 	bugs      storeFaults
 }
 
-// storeFaults are planted by tests only.
+// storeFaults are planted by tests, or by the environment in a build with -tags weirfault; all false otherwise.
 type storeFaults struct {
 	manifestFirst bool // the manifest is durable before the deltas
 	asideUnsynced bool // RULES 9: setting aside is not durable
@@ -82,7 +82,7 @@ func OpenBolt(o BoltOptions) (*BoltStore, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &BoltStore{o: o, pack: newPacker(o.Codec)}
+	s := &BoltStore{o: o, pack: newPacker(o.Codec), bugs: plantedStoreFaults()}
 	var err error
 	o.Bolt.ReadOnly = o.ReadOnly
 	s.db, err = boltkv.Open(o.Path, o.Bolt)

@@ -58,7 +58,8 @@ type Coordinator struct {
 	log   *slog.Logger
 	meter meter
 
-	records atomic.Uint64 // journal records read since the last barrier
+	records   atomic.Uint64 // journal records read since the last barrier
+	stretched atomic.Int64  // the least interval in ns (Stretch)
 
 	mu     sync.Mutex // guards inbox, closed
 	inbox  []message
@@ -208,7 +209,7 @@ func (c *Coordinator) loop(ctx context.Context) error {
 			}
 		}
 		var alarm <-chan time.Time
-		if at := Wake(c.o.Config, c.state, c.records.Load()); !at.IsZero() {
+		if at := Wake(c.config(), c.state, c.records.Load()); !at.IsZero() {
 			timer.Reset(max(time.Until(at), time.Millisecond))
 			alarm = timer.C
 		}
@@ -286,7 +287,7 @@ func (c *Coordinator) step(ctx context.Context, ev Event) error {
 	ev.Pressed = ev.Records == 0 && c.pressed()
 	var acts []Action
 	before := c.state.Phase
-	c.state, acts = Next(c.o.Config, len(c.o.Tasks), c.state, ev)
+	c.state, acts = Next(c.config(), len(c.o.Tasks), c.state, ev)
 	for _, a := range acts {
 		switch a {
 		case ActionInject:

@@ -72,7 +72,7 @@ func OpenLog(ctx context.Context, o LogOptions) (*LogStore, error) {
 
 // newLogStore makes the store over a recovered log.
 func newLogStore(ctx context.Context, o LogOptions, l recordLog, chunk int) (*LogStore, error) {
-	s := &LogStore{log: l, fs: o.FS, dir: o.Dir, uuid: o.Pipeline, logger: o.Logger, chunk: chunk}
+	s := &LogStore{log: l, fs: o.FS, dir: o.Dir, uuid: o.Pipeline, logger: o.Logger, chunk: chunk, bugs: plantedStoreFaults()}
 	s.pack = newPacker(o.Codec)
 	if err := s.recover(ctx); err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)

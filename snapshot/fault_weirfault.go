@@ -31,3 +31,8 @@ func plantedFaults() faults {
 	f.abortEvery, _ = strconv.ParseUint(os.Getenv("WEIR_ABORT_EVERY"), 10, 64) // 0, none, when it is no number
 	return f
 }
+
+// plantedStoreFaults: WEIR_FAULT=manifest-first. The manifest of a checkpoint is durable before the changes that it names. The power cuts must find it.
+func plantedStoreFaults() storeFaults {
+	return storeFaults{manifestFirst: os.Getenv("WEIR_FAULT") == "manifest-first"}
+}

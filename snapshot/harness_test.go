@@ -351,16 +351,3 @@ func openTestBolt(t testing.TB, dir string) *BoltStore {
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
-
-// testStores are the stores on real files, by name.
-var testStores = map[string]func(t *testing.T) Store{
-	"log": func(t *testing.T) Store {
-		s, err := openTestLog(disk.OS, t.TempDir(), 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	},
-	"bbolt": func(t *testing.T) Store { return openTestBolt(t, t.TempDir()) },
-}

@@ -20,6 +20,7 @@ type Status struct {
 	Sessions  []SessionStatus  `json:"sessions"`
 	Pipelines []PipelineStatus `json:"pipelines"`
 	Apply     *ApplyStatus     `json:"apply,omitempty"` // the last one, or that under way
+	Flash     *FlashStatus     `json:"flash,omitempty"`
 	// Problems are what an operator should look at now, one sentence each.
 	Problems []string `json:"problems,omitempty"`
 }

@@ -30,7 +30,8 @@ func Compare(old, new *config.Config) *Diff {
 	}{
 		{"gateway", old.Gateway, new.Gateway}, {"state_dir", old.StateDir, new.StateDir}, {"journal", old.Journal, new.Journal}, {"api", old.API, new.API},
 		{"log", old.Log, new.Log}, {"metrics", old.Metrics, new.Metrics}, {"security", old.Security, new.Security},
-		{"board", old.Board, new.Board}, {"central", old.Central, new.Central},
+		{"board", old.Board, new.Board}, {"board_serial", old.BoardSerial, new.BoardSerial}, {"led", old.LED, new.LED}, {"central", old.Central, new.Central},
+		{"flash", old.Flash, new.Flash},
 	} {
 		if canon(s.a) != canon(s.b) {
 			d.refuse("%s changed: needs a restart", s.name)

@@ -58,6 +58,7 @@ func TestCompare(t *testing.T) {
 		{"topic: \"a/{k}\"", "topic: \"c/{k}\"", "p changed, q changed, refused source s has another topic"},
 		{"127.0.0.1:1", "127.0.0.1:9", "refused broker b has another url"},
 		{"gateway: g", "gateway: h", "refused gateway changed: needs a restart"},
+		{"gateway: g", "gateway: g\nflash: {tbw: 40TB}", "refused flash changed: needs a restart"},
 	} {
 		if !strings.Contains(compared, c.was) && c.was != "apply" {
 			t.Fatalf("%q is not there", c.was)

@@ -69,7 +69,7 @@ var journalObject = &object[Journal]{place: func(j *Journal, at plan.Pos) { j.Po
 	set("reserve", at(func(j *Journal) *int64 { return &j.ReserveBytes }).is(sizeKind{most: 16 << 40}),
 		"Space of the file system that the journal leaves free for checkpoints and others.", byDefault("64MiB")),
 	set("linger", at(func(j *Journal) *time.Duration { return &j.Linger }).is(durationKind{most: 10 * time.Second}),
-		"How long a commit waits for more messages before it syncs. Longer: fewer flash writes, later acknowledgements.", byDefault("5ms")),
+		"How long a commit waits for more messages before it syncs. Longer: fewer flash writes, later acknowledgements.", byDefault("5ms"), byBoard()),
 	set("segment", at(func(j *Journal) *int64 { return &j.SegmentBytes }).is(sizeKind{least: 256 << 10, most: 1 << 30}),
 		"Size of one segment file; segments are recycled.", byDefault("4MiB")),
 	set("max_unsynced", at(func(j *Journal) *int64 { return &j.UnsyncedBytes }).is(sizeKind{least: 64 << 10, most: 1 << 30}),

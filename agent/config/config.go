@@ -18,24 +18,34 @@ import (
 
 // Config is a checked config file. Every optional setting that the file leaves out has its documented default.
 type Config struct {
-	File      string
-	Text      []byte    // of the file
-	Gateway   plan.Text // "": derived from the machine id (GatewayFromMachineID)
-	StateDir  plan.Text // absolute
-	Board     string    // "": what the hardware says
-	Brokers   []*Broker
-	Sources   []*Source
-	Pipelines []*Pipeline
-	Links     []*Link
-	Central   Central
-	Journal   Journal
-	API       API
-	Log       Log
-	Metrics   Metrics
-	Security  Security
-	Apply     Apply
+	File     string
+	Text     []byte    // of the file
+	Gateway  plan.Text // "": derived from the machine id (GatewayFromMachineID)
+	StateDir plan.Text // absolute
+	// Board is the profile that defaults are from: an id, auto (what the machine is found to be) or none.
+	Board       string
+	BoardSerial string // "": what the hardware says
+	LED         LED
+	Brokers     []*Broker
+	Sources     []*Source
+	Pipelines   []*Pipeline
+	Links       []*Link
+	Central     Central
+	Journal     Journal
+	API         API
+	Log         Log
+	Metrics     Metrics
+	Security    Security
+	Apply       Apply
+	Flash       Flash
 	// Warnings are what works, but not as the operator may think.
 	Warnings plan.Problems
+	// On is filled by Settle: the board and what came of it.
+	On Board
+
+	boardFirst bool // planted by tests: the board overrides the file
+
+	given map[any]plan.Pos // settings with a board's default that the file has, by where their value is
 }
 
 // Broker is one MQTT broker session.
@@ -132,8 +142,9 @@ func ParseWith(file string, data []byte, files Files) (*Config, error) {
 		root = &node{pos: plan.Pos{File: file, Line: 1, Column: 1}, shape: shapeMapping}
 	}
 	c := &Config{}
-	top.read(&reader{problems: &problems}, root, c)
-	c.File, c.Text = file, data
+	r := &reader{problems: &problems, given: map[any]plan.Pos{}}
+	top.read(r, root, c)
+	c.File, c.Text, c.given = file, data, r.given
 	c.complete()
 	c.readLookups(files, &problems)
 	problems = append(problems, c.Validate()...)
@@ -189,7 +200,8 @@ func (c *Config) Broker(name string) *Broker {
 var top = &object[Config]{section: section{what: "the config", unknown: centralUnknown, list: append(append([]*setting{
 	set("gateway", at(func(c *Config) *plan.Text { return &c.Gateway }).is(nameKind("the gateway's name", true)),
 		"Name of this device: the first part of every stream's name upstream. Left out: gw- and 12 digits made from /etc/machine-id."),
-	set("board", at(func(c *Config) *string { return &c.Board }).is(boardKind),
+	boardSetting,
+	set("board_serial", at(func(c *Config) *string { return &c.BoardSerial }).is(serialKind),
 		"Name of the hardware that state_dir is bound to. Left out: the serial number of the device tree, else the DMI product id, else the machine id. For containers, which have none of their own."),
 	set("state_dir", at(func(c *Config) *plan.Text { return &c.StateDir }).is(pathKind),
 		"Directory that weir owns: journal, outbox, checkpoints. One agent at a time; absolute.", byDefault("/var/lib/weir")),
@@ -208,5 +220,7 @@ var top = &object[Config]{section: section{what: "the config", unknown: centralU
 	set("log", at(func(c *Config) *Log { return &c.Log }).is(logObject), "The agent's own log, on stderr."),
 	set("metrics", at(func(c *Config) *Metrics { return &c.Metrics }).is(metricsObject), "Prometheus metrics."),
 	applySetting,
+	ledSetting,
+	flashSetting,
 	set("security", at(func(c *Config) *Security { return &c.Security }).is(securityObject), "What the operator allows beyond the safe choice."),
 }...)}}

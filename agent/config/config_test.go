@@ -56,6 +56,11 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 	}
+	for bytes, want := range map[int64]string{0: "0B", 512: "512B", 64 << 10: "64KiB", 3 << 30: "3GiB", 8e12: "8TB", 2e9: "2GB", 1 << 50: "1024TiB", 5e12 + 1: "5000000000001B"} {
+		if got := FormatSize(bytes); got != want {
+			t.Errorf("%d: %s, want %s", bytes, got, want)
+		}
+	}
 	for _, text := range []string{"", "-1", "1KB", "1kib", "1 G", "1e9", "99999999999TiB", "KiB"} {
 		if got, err := ParseSize(text); err == nil {
 			t.Errorf("%q: accepted as %v", text, got)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// boardKind names hardware.
-var boardKind = stringKind{textKind{what: "a name of this hardware", pattern: "^[A-Za-z0-9._:-]{1,64}$", allowed: "1 to 64 letters, digits and . _ : -", check: checkBoard}}
+// serialKind names hardware.
+var serialKind = stringKind{textKind{what: "a name of this hardware", pattern: "^[A-Za-z0-9._:-]{1,64}$", allowed: "1 to 64 letters, digits and . _ : -", check: checkSerial}}
 
-func checkBoard(b string) string {
+func checkSerial(b string) string {
 	if len(b) == 0 || len(b) > 64 || strings.Trim(b, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") != "" {
 		return "it is empty, too long, or holds other characters"
 	}

@@ -166,7 +166,11 @@ func ParseSize(text string) (int64, error) {
 
 // FormatSize writes a size in the largest unit that keeps it whole.
 func FormatSize(bytes int64) string {
-	for _, u := range []string{"TiB", "GiB", "MiB", "KiB"} {
+	units := []string{"TiB", "GiB", "MiB", "KiB"}
+	if bytes%(1<<20) != 0 { // as data sheets have it
+		units = []string{"TB", "GB", "KiB"}
+	}
+	for _, u := range units {
 		if unit := int64(sizeUnits[u]); bytes >= unit && bytes%unit == 0 {
 			return strconv.FormatInt(bytes/unit, 10) + u
 		}

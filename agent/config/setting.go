@@ -33,6 +33,7 @@ type setting struct {
 	fallback string // default, as text of the file; "" none
 	required bool
 	secret   bool     // names a file with a secret
+	boarded  bool     // a board's profile may give another default
 	aliases  []string // other keys accepted in this object
 	flink    []string // Flink's names, accepted at the level of a pipeline
 	label    func() string
@@ -50,17 +51,22 @@ type value struct {
 	at   func(object any) (into any)
 }
 
-// place is where in an object a V is.
-type place[V any] func(object any) (into any)
+// place is where in an object something is, by the type of the pointer to it.
+type place[P any] func(object any) (into any)
 
-// at gives the place of a field. This is made for each pair of types, what place has for each V: the rest works on values of any type. There are
-// hundreds of settings, and the binary holds what is generic once for each pair.
-func at[T, V any](field func(*T) *V) place[V] {
-	return func(object any) any { return field(object.(*T)) }
+// reads is kind by the type of the pointer that it reads into.
+type reads[P any] interface {
+	described
+	read(r *reader, n *node, into P)
 }
 
-func (p place[V]) is(k kind[V]) value {
-	return value{k, func(r *reader, n *node, into any) { k.read(r, n, into.(*V)) }, p}
+// at gives the place of a field. Its types are those of pointers: code for all of these is made once, while that for a pair of values would be made for each of some hundred pairs, 0.1 MB of the binary.
+func at[O, P any](field func(O) P) place[P] {
+	return func(object any) any { return field(object.(O)) }
+}
+
+func (p place[P]) is(k reads[P]) value {
+	return value{k, func(r *reader, n *node, into any) { k.read(r, n, into.(P)) }, p}
 }
 
 // sectioned is an object of any type.
@@ -75,7 +81,13 @@ func set(key string, v value, doc string, options ...option) *setting {
 	for _, o := range options {
 		o(s)
 	}
-	s.read = func(r *reader, n *node, object any) { v.read(r, n, v.at(object)) }
+	s.read = func(r *reader, n *node, object any) {
+		into := v.at(object)
+		if s.boarded && r.given != nil {
+			r.given[into] = n.pos
+		}
+		v.read(r, n, into)
+	}
 	s.absent = func(object any) {
 		into := v.at(object)
 		if o, ok := v.kind.(sectioned); ok {
@@ -128,11 +140,13 @@ func flink(name string) option     { return func(s *setting) { s.flink = append(
 func alias(names ...string) option {
 	return func(s *setting) { s.aliases = append(s.aliases, names...) }
 }
+func byBoard() option    { return func(s *setting) { s.boarded = true } }
 func secretFile() option { return func(s *setting) { s.secret = true } }
 
 // reader collects the problems of one file.
 type reader struct {
 	problems *plan.Problems
+	given    map[any]plan.Pos // boarded settings of the file, by where their value goes; nil: nobody asks
 }
 
 func (r *reader) wrong(n *node, label string) {

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
@@ -105,6 +106,8 @@ type Store struct {
 	stamp  func() pipeline.Stamp
 	grown  chan struct{} // a token when there may be something for the feed
 	faults faults
+
+	shown atomic.Pointer[Stats] // by Stats, the last time
 
 	mu      sync.Mutex
 	known   map[name]*ranges
@@ -332,9 +335,22 @@ func (s *Store) blocks(ctx context.Context, from uint64, f func(*log.Block) bool
 	return nil
 }
 
-// Stats may be read at any time.
+// statsPoll is how long Stats waits between two looks whether an Append has ended.
+const statsPoll = time.Millisecond
+
+// Stats may be read at any time, also while an Append waits for a disk that is full: then they are those of the last look.
 func (s *Store) Stats() Stats {
-	s.mu.Lock()
+	for !s.mu.TryLock() {
+		if l := s.log.Stats(); l.Waits != "" {
+			st := Stats{}
+			if last := s.shown.Load(); last != nil {
+				st = *last
+			}
+			st.Log = l
+			return st
+		}
+		time.Sleep(statsPoll)
+	}
 	defer s.mu.Unlock()
 	st := Stats{Kept: s.kept, Expired: s.expired, Requeued: s.put, Repeated: s.repeats, Log: s.log.Stats()}
 	st.Held = s.kept - min(s.kept, s.goneNo+s.removed.count())
@@ -342,6 +358,7 @@ func (s *Store) Stats() Stats {
 	if s.headAt > s.gone && st.Held > 0 {
 		st.Oldest = s.head.Wall
 	}
+	s.shown.Store(&st)
 	return st
 }
 

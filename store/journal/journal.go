@@ -137,6 +137,9 @@ func (j *Journal) OnDurable(f func(durable pipeline.Position, err error)) (cance
 // OnFull implements pipeline.Journal.
 func (j *Journal) OnFull(f func(full bool)) (cancel func()) { return j.log.OnFull(f) }
 
+// Stretch has commits wait longer for more messages, see log.Log.Stretch.
+func (j *Journal) Stretch(linger time.Duration, records int) { j.log.Stretch(linger, records) }
+
 // Sync implements pipeline.Journal.
 func (j *Journal) Sync(ctx context.Context) error { return failure(j.log.Sync(ctx)) }
 

@@ -14,6 +14,7 @@ import (
 // faults are planted by tests, or by the environment in a build with -tags weirfault, to show that they would be found; all false otherwise.
 type faults struct {
 	noSync        bool // frames are not synced
+	reuseUnsynced bool // those in segments that were in use before are not
 	noDirSync     bool // new names are not synced
 	noEpoch       bool // neither epoch nor position ties a frame to its segment's present use
 	oldNotSynced  bool // a new segment is written before the old one is synced
@@ -76,7 +77,7 @@ func (l *Log) decide(now time.Time) step {
 	case l.closing || l.urgent || len(l.open.raw) >= frameRawBytes:
 		return step{commit: true}
 	}
-	wait := l.o.Linger - now.Sub(l.open.started)
+	wait := l.wait() - now.Sub(l.open.started)
 	if wait <= 0 {
 		return step{commit: true}
 	}
@@ -125,7 +126,7 @@ func (l *Log) commit(timer *time.Timer) error {
 		l.publish(blocks, size, b)
 	}
 	l.showAhead(blocks)
-	if !l.bugs.noSync {
+	if !l.careless(l.last) {
 		if err := l.last.sync(); err != nil {
 			return fmt.Errorf("%w: %w", ErrFailed, err)
 		}
@@ -135,6 +136,9 @@ func (l *Log) commit(timer *time.Timer) error {
 	}
 	return nil
 }
+
+// careless tells of planted faults: what is written to a segment is not synced.
+func (l *Log) careless(s *segment) bool { return l.bugs.noSync || l.bugs.reuseUnsynced && s.reused }
 
 // writeFrame packs, places and writes a frame, in a new segment when it does not fit the last one.
 func (l *Log) writeFrame(h *header, raw []byte, timer *time.Timer) error {
@@ -208,14 +212,15 @@ const epochStep = 1 << 32
 // rotate takes another segment into use. The old one is synced before the first write to the new one: a segment that
 // has a successor is whole, so that what is missing in it is damage.
 func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error {
-	if old := l.last; old != nil && old.dirty && !l.bugs.oldNotSynced && !l.bugs.noSync {
+	if old := l.last; old != nil && old.dirty && !l.bugs.oldNotSynced && !l.careless(old) {
 		if err := old.sync(); err != nil {
 			return fmt.Errorf("%w: %w", ErrFailed, err)
 		}
 	}
 	size := max(l.segmentSize(), align(need+2*headerBytes, pageBytes))
 	seg := l.takeFree(size)
-	if seg == nil {
+	reused := seg != nil
+	if !reused {
 		if err := l.patiently(timer, func() (err error) {
 			if err := l.roomFor(size); err != nil {
 				return err
@@ -231,7 +236,7 @@ func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error 
 		l.mu.Unlock()
 	}
 	l.epoch += 1 + rand.Uint64N(epochStep)
-	seg.epoch, seg.first, seg.frames, seg.end, seg.dirty = l.epoch, first, nil, headerBytes, true
+	seg.epoch, seg.first, seg.frames, seg.end, seg.dirty, seg.reused = l.epoch, first, nil, headerBytes, true, reused
 	if err := l.patiently(timer, func() error { return seg.mark(flagStart, seg.epoch, first, synced) }); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}

@@ -256,6 +256,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"epoch left out of the checksum":  {noEpoch: true},
 		"directory not synced":            {noDirSync: true},
 		"no fdatasync":                    {noSync: true},
+		"none in segments used again":     {reuseUnsynced: true},
 		"old segment not synced":          {oldNotSynced: true},
 		"tail not settled before readers": {tailNotSynced: true},
 		"acknowledged before the sync":    {ackEarly: true},

@@ -54,31 +54,34 @@ type Log struct {
 	due      *time.Timer   // when the open block has waited Linger
 	done     chan struct{} // closed when the committer has ended
 
-	mu        sync.Mutex
-	room      sync.Cond // something committed, or the log ended or became full
-	open      block     // being filled
-	spare     block     // empty, to be the next open one
-	inflight  int       // bytes being committed
-	next      uint64    // position of the next record
-	skip      uint64    // positions up to it are to be left out (SkipTo)
-	durable   uint64
-	first     uint64
-	err       error // why nothing is taken any more
-	full      bool
-	urgent    bool // somebody waits in Sync
-	closing   bool
-	segments  []*segment // in use, by epoch
-	free      []*segment // recycled
-	tail      []*Block   // newest durable blocks, consecutive, up to durable
-	tailBytes int
-	eager     int            // open readers that do not wait for the sync
-	ahead     []*Block       // for them: written, not yet durable; consecutive, behind durable
-	stamp     pipeline.Stamp // of the newest frame
-	watchers  []*watcher
-	moved     chan struct{} // closed when durable moves or the log ends
-	hook      func(before uint64) error
-	stats     Stats
-	lostAt    map[uint64]lostRange // by first position
+	mu       sync.Mutex
+	room     sync.Cond // something committed, or the log ended or became full
+	open     block     // being filled
+	spare    block     // empty, to be the next open one
+	inflight int       // bytes being committed
+	next     uint64    // position of the next record
+	skip     uint64    // positions up to it are to be left out (SkipTo)
+	durable  uint64
+	first    uint64
+	err      error // why nothing is taken any more
+	full     bool
+	urgent   bool // somebody waits in Sync
+	closing  bool
+
+	stretch        time.Duration // how long a commit waits instead of Linger (Stretch)
+	stretchRecords uint64        // and for how many records at most
+	segments       []*segment    // in use, by epoch
+	free           []*segment    // recycled
+	tail           []*Block      // newest durable blocks, consecutive, up to durable
+	tailBytes      int
+	eager          int            // open readers that do not wait for the sync
+	ahead          []*Block       // for them: written, not yet durable; consecutive, behind durable
+	stamp          pipeline.Stamp // of the newest frame
+	watchers       []*watcher
+	moved          chan struct{} // closed when durable moves or the log ends
+	hook           func(before uint64) error
+	stats          Stats
+	lostAt         map[uint64]lostRange // by first position
 }
 
 // lostRange is what is known of positions without records.
@@ -173,7 +176,7 @@ func (l *Log) append(parts [][]byte, reserved bool) (uint64, error) {
 	l.open.room(size, l.bugs.frameRaw)
 	l.open.raw = appendRecord(l.open.raw, size, parts)
 	l.open.count++
-	l.appended(before)
+	l.appended(before, 1)
 	l.next++
 	return l.next - 1, nil
 }
@@ -207,7 +210,7 @@ func (l *Log) AppendAll(n int, size func(i int) int, put func(dst []byte, i int)
 		done++
 	}
 	if done > 0 {
-		l.appended(before)
+		l.appended(before, done)
 		l.next += uint64(done)
 	}
 	return first, done, err
@@ -229,13 +232,15 @@ func (l *Log) admit(size int, reserved bool) error {
 	return nil
 }
 
-// appended sees to it that the committer looks when the open block, which had so many bytes before, is due.
-func (l *Log) appended(before int) {
+// appended sees to it that the committer looks when the open block, which had so many bytes before records were added, is due.
+func (l *Log) appended(before, records int) {
 	switch {
-	case before < frameRawBytes && len(l.open.raw) >= frameRawBytes, before == 0 && l.o.Linger <= 0:
+	case before < frameRawBytes && len(l.open.raw) >= frameRawBytes, before == 0 && l.wait() <= 0:
 		l.wake()
 	case before == 0:
-		l.due.Reset(l.o.Linger)
+		l.due.Reset(l.wait())
+	default:
+		l.enough(l.open.count - uint64(records))
 	}
 }
 

@@ -35,7 +35,7 @@ type Lost struct {
 
 // Open opens the log in a directory, which it makes. It recovers what a crash left: DESIGN.md, "Recovery". On return everything up to
 // Last is durable. ErrVersion, ErrFlags: a newer agent wrote here; nothing was changed.
-func Open(o Options) (*Log, *Recovery, error) { return open(o, plantedFaults()) }
+func Open(o Options) (*Log, *Recovery, error) { return open(o, plantedFaults(o.Dir)) }
 
 func open(o Options, bugs faults) (*Log, *Recovery, error) {
 	if err := o.Validate(); err != nil {

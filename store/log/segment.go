@@ -23,6 +23,7 @@ type segment struct {
 	frames []frameRef
 	end    int64 // behind the last frame
 	dirty  bool  // written since the last sync; the committer's
+	reused bool  // its file was in use before
 }
 
 // frameRef says where a frame lies; size 0: the positions are lost.

@@ -43,6 +43,9 @@ func (s *Stream) Next(ctx context.Context, maxResults, maxBytes int) ([]pipeline
 		if len(s.out) > 0 && (s.boundLast <= s.cursor || s.endOf() >= s.boundLast) {
 			s.cursor = s.endOf()
 			out := s.out
+			if plantedEarly {
+				s.advance(s.cursor, out[len(out)-1].Chain)
+			}
 			s.mu.Unlock()
 			return out, nil
 		}

@@ -78,7 +78,7 @@ type Outbox struct {
 	sealing sync.Mutex // one Seal, Cut or Drop at a time
 }
 
-// faults are planted by tests to show that they would be found. All false in production: nothing else sets them.
+// faults are planted by tests to show that they would be found. All false in production: nothing else sets them but the environment in a build with -tags weirfault.
 type faults struct {
 	skipNotSynced, cutNotSynced, trimBeforeMarks, releaseAtSeal, keepAtCut, dropInFlight, expireSilently, sharedPin, miscount bool
 }
@@ -97,7 +97,7 @@ func Open(o Options) (*Outbox, *Recovery, error) {
 	if o.Codec == nil {
 		o.Codec = log.NewCodec()
 	}
-	b := &Outbox{o: o, config: o.Config, stamp: o.Stamp, logger: o.Logger, diverge: o.Divergence, streams: map[string]*Stream{}, stuckAfter: time.Minute}
+	b := &Outbox{o: o, config: o.Config, stamp: o.Stamp, logger: o.Logger, diverge: o.Divergence, streams: map[string]*Stream{}, stuckAfter: time.Minute, faults: plantedFaults()}
 	rec := &Recovery{}
 	if err := b.recover(rec); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open outbox: %w", err), b.Close())

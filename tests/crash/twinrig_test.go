@@ -165,7 +165,7 @@ func (w *twins) startFirst(config string, alone bool, env []string) {
 func (w *twins) device(board, config string, alone bool) *device {
 	d := &device{t: w.t, board: board, dir: filepath.Join(w.dir, board)}
 	w.must(os.Mkdir(d.dir, 0o755))
-	text := "board: " + board + fill("", config, d.dir, w.broker.Addr, "", 1)
+	text := "board_serial: " + board + fill("", config, d.dir, w.broker.Addr, "", 1)
 	if alone {
 		text = strings.Replace(text, "client_id: weir-crash", "client_id: weir-crash-"+board, 1)
 	}

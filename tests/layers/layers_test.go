@@ -34,6 +34,7 @@ var forbidden = []struct {
 	{"pipeline/topic", []string{"pipeline"}, "the rules of topics know nobody"},
 	{"pipeline/plan", []string{"pipeline/mqtt"}, "the plan knows topics, no session"},
 	{"pipeline/exec", []string{"pipeline/mqtt"}, "the engine knows a journal, no session"},
+	{"boards", []string{"pipeline", "store", "snapshot", "uplink"}, "what is known of hardware knows nothing of weir; the config reads it"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
@@ -75,6 +76,8 @@ func TestRulesFindABreach(t *testing.T) {
 		{"uplink/httpsink", module + "store/outbox"},
 		{"store/journal", module + "agent"},
 		{"pipeline/topic", module + "pipeline/plan"},
+		{"boards", module + "store/disk"},
+		{"boards", module + "agent/config"},
 		{"pipeline/plan", module + "pipeline/mqtt"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {

@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
@@ -23,9 +25,15 @@ func checkCommand(o *options) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			space := agent.SpaceOf(cfg)
+			machine := boards.Read("/")
+			if err := cfg.Settle(machine); err != nil {
+				return err
+			}
+			_, memory := cfg.MemoryLimit(machine, os.Getenv("GOMEMLIMIT"))
+			cfg.On.Values = append(cfg.On.Values, memory)
+			space, storage := agent.SpaceOf(cfg), agent.StorageOf(cfg)
 			if o.output == "json" {
-				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space))
+				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space, storage))
 			}
 			for _, p := range cfg.Pipelines {
 				for _, r := range p.Regions() {
@@ -35,11 +43,17 @@ func checkCommand(o *options) *cobra.Command {
 			for _, l := range cfg.Links {
 				fmt.Fprintln(c.OutOrStdout(), l)
 			}
+			if err := printBoard(c.OutOrStdout(), &cfg.On); err != nil {
+				return err
+			}
 			for _, w := range cfg.Warnings {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
 			}
 			if w := space.Warning(); w != "" {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
+			}
+			for _, f := range storage.Findings {
+				fmt.Fprintln(c.ErrOrStderr(), "warning:", f)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s: ok, %d pipelines, %d warnings\n", cfg.File, len(cfg.Pipelines), len(cfg.Warnings))
 			return nil
@@ -53,6 +67,8 @@ type checkReport struct {
 	Pipelines []checkPipeline `json:"pipelines"`
 	Warnings  []string        `json:"warnings"`
 	Space     agent.Space     `json:"space"`
+	Board     boardReport     `json:"board"`
+	Storage   agent.Storage   `json:"storage"`
 }
 
 type checkPipeline struct {
@@ -61,8 +77,8 @@ type checkPipeline struct {
 	Explain string `json:"explain"`
 }
 
-func checked(cfg *config.Config, space agent.Space) checkReport {
-	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space}
+func checked(cfg *config.Config, space agent.Space, storage agent.Storage) checkReport {
+	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space, Board: boardReport{cfg.On.Choice, cfg.On.Values}, Storage: storage}
 	for _, p := range cfg.Pipelines {
 		for _, region := range p.Regions() {
 			r.Pipelines = append(r.Pipelines, checkPipeline{

@@ -2,7 +2,8 @@
 //
 // Exit codes: 0 done; 1 it failed; 2 wrong usage or wrong config, nothing was touched; 3 no agent is running; 4 state_dir is in
 // use by another weir process; 5 no pipeline has a valid checkpoint (weir run); 6 a plan differs from a savepoint's and loses nothing, 7 it would lose
-// state (weir plan, weir apply); 8 a changed config failed within its probation and was gone back from (weir apply).
+// state (weir plan, weir apply); 8 a changed config failed within its probation and was gone back from (weir apply); 9 no profile is of this machine (weir boards
+// detect).
 package main
 
 import (
@@ -28,6 +29,7 @@ const (
 	exitLocked     = 4
 	exitRefused    = 5
 	exitGoneBack   = 8
+	exitNoBoard    = 9
 )
 
 // usageError marks errors of the caller: nothing was touched.
@@ -59,6 +61,8 @@ func exitCode(err error) int {
 		return exitRefused
 	case errors.Is(err, errGoneBack):
 		return exitGoneBack
+	case errors.Is(err, errNoBoard):
+		return exitNoBoard
 	case errors.Is(err, errPlanChanges):
 		return exitChanges
 	case errors.Is(err, savepoints.ErrDropsState):
@@ -93,7 +97,7 @@ Start with "weir check -c weir.yaml", then "weir run -c weir.yaml"; "weir status
 	f.StringVar(&o.socket, "socket", "", "the agent's socket (default: that of the config)")
 	c.AddCommand(
 		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o), centralCommand(o), stateCommand(o), planCommand(o), applyCommand(o),
-		deadletterCommand(o), tapCommand(o), journalCommand(o), handoverCommand(o), takeoverCommand(o), fsckCommand(o), schemaCommand(), versionCommand(o),
+		deadletterCommand(o), tapCommand(o), journalCommand(o), handoverCommand(o), takeoverCommand(o), fsckCommand(o), boardsCommand(o), schemaCommand(), versionCommand(o),
 	)
 	return c
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/boards"
 )
 
 func runCommand(o *options) *cobra.Command {
@@ -40,7 +41,12 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			for _, w := range cfg.Warnings {
 				logger.Warn("config", "what", w.String())
 			}
-			limitMemory()
+			machine := boards.Read("/")
+			if err := cfg.Settle(machine); err != nil {
+				return err
+			}
+			logger.Info("board", "is", cfg.On.ID, "why", cfg.On.Why)
+			limitMemory(cfg, machine, logger)
 			empty, err := named(cfg, "--allow-empty", allowEmpty)
 			if err != nil {
 				return err
@@ -49,7 +55,7 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			if err != nil {
 				return err
 			}
-			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock, NewBoard: newBoard})
+			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock, NewBoard: newBoard, Machine: &machine})
 			if err != nil {
 				return err
 			}
@@ -80,6 +86,7 @@ func runReloading(ctx context.Context, a *agent.Agent) error {
 			}
 		}
 	})
+	group.Go(func() { shedStart(reloading, a.Ready) })
 	err := a.Run(ctx)
 	stop()
 	group.Wait()

@@ -67,6 +67,9 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 	}
 	fmt.Fprintf(t, "journal\trecords %d..%d\tdurable %d\t%d of %d MiB\t%s\n", s.Journal.First, s.Journal.Last, s.Journal.Durable,
 		s.Journal.Bytes>>20, s.Journal.BytesMax>>20, state)
+	if s.Flash != nil {
+		printFlash(t, s.Flash)
+	}
 	if p := s.Apply; p != nil {
 		fmt.Fprintf(t, "apply %d\t%s\t%s\t%s\n", p.Number, p.State, strings.Join(p.Changes, ", "), p.Reason)
 	}

@@ -1,0 +1,149 @@
+package flash
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirstream/weir/store/disk"
+)
+
+// keepEvery is how often a running day is made durable at most. What a power cut takes of the day's sum is what was written since, as far as the disk's counter
+// does not tell it: after a crash of the agent alone nothing is missing, after one of the machine at most an hour's bytes.
+const keepEvery = time.Hour
+
+// Options of a Meter.
+type Options struct {
+	System System
+	FS     disk.FS
+	File   string // of the record
+	Dir    string // whose disk it is
+	Device string // "": the one that holds Dir
+}
+
+// Meter adds up what is written. One goroutine owns it.
+type Meter struct {
+	o      Options
+	device *Device
+	record Record
+	kept   Sum           // Total when the record was made durable
+	own    uint64        // at the last look
+	ownOK  bool          // the kernel counts what the process writes
+	now    time.Duration // of the last look
+	err    error         // why the last look failed
+}
+
+// Open finds the disk and goes on from the record. What happened to it between the two runs counts as that of others. It writes nothing. The error tells of a record
+// that was set aside or cannot be read; the meter works all the same.
+func Open(o Options) (*Meter, error) {
+	m := &Meter{o: o, device: o.System.Locate(o.Dir, o.Device)}
+	r, err := readRecord(o.FS, o.File)
+	m.own, m.ownOK = o.System.Own()
+	c, cerr := o.System.Read(m.device.Disks)
+	boot := o.System.Boot()
+	m.err = cerr
+	if r != nil && r.Device == m.device.Name() {
+		m.record = *r
+		if cerr == nil {
+			m.add(Sum{Device: Since(r.Counter, c.Written, r.Boot == boot)})
+		}
+	}
+	m.record.Device, m.record.Boot, m.record.Counter = m.device.Name(), boot, c.Written
+	m.kept = m.record.Total
+	return m, err
+}
+
+// Device is what is measured.
+func (m *Meter) Device() *Device { return m.device }
+
+// Look reads the counters. now is running time of this process, from a monotonic clock.
+func (m *Meter) Look(now time.Duration) error {
+	c, err := m.o.System.Read(m.device.Disks)
+	if m.err = err; err != nil {
+		return err
+	}
+	own, ok := m.o.System.Own()
+	s := Sum{Device: Since(m.record.Counter, c.Written, true), Ran: max(now-m.now, 0)}
+	if m.ownOK = ok; ok {
+		s.Own = own - min(m.own, own)
+	}
+	m.record.Counter, m.own, m.now = c.Written, own, now
+	m.add(s)
+	return nil
+}
+
+func (m *Meter) add(s Sum) {
+	m.record.Total.add(s)
+	m.record.Day.add(s)
+	for m.record.Day.Ran >= Day {
+		over := m.record.Day.Ran - Day
+		m.record.Day.Ran = Day
+		m.record.Days = append(m.record.Days, m.record.Day)
+		if n := len(m.record.Days); n > daysKept {
+			m.record.Days = append([]Sum(nil), m.record.Days[n-daysKept:]...)
+		}
+		m.record.Day = Sum{Ran: over % Day} // a machine that stood for days had no days in between
+	}
+}
+
+// Due tells that Keep is worth its write: an hour has gone and weir wrote something. An agent without work writes nothing for this either.
+func (m *Meter) Due() bool {
+	since := m.record.Total.Ran - m.kept.Ran
+	return since >= keepEvery && (m.record.Total.Own > m.kept.Own || !m.ownOK && m.record.Total.Device > m.kept.Device)
+}
+
+// Keep makes the record durable: about 500 bytes, with what the file system adds some 25 KB on ext4, so 0.6 MB in a day at most.
+func (m *Meter) Keep() error {
+	data, err := m.record.encode()
+	if err != nil {
+		return err
+	}
+	if err := disk.WriteFileAtomic(m.o.FS, m.o.File, data); err != nil {
+		return fmt.Errorf("keep what was written: %w", err)
+	}
+	if own, ok := m.o.System.Own(); ok { // its own bytes are no reason to write again
+		m.add(Sum{Own: own - min(m.own, own)})
+		m.own = own
+	}
+	m.kept = m.record.Total
+	return nil
+}
+
+// Unkept tells that there is something to keep at a stop.
+func (m *Meter) Unkept() bool { return m.record.Total.Own > m.kept.Own }
+
+// Usage is what is known.
+type Usage struct {
+	Device   *Device
+	Wear     Wear
+	Day      Sum // under way
+	Total    Sum
+	PerDay   float64       // bytes in a day, of the disk; -1: not known yet
+	Measured time.Duration // what PerDay stands on
+	OwnKnown bool
+	Err      error // why the disk is not read
+}
+
+// leastMeasured is what a rate per day stands on at least.
+const leastMeasured = time.Hour
+
+// Usage asks the disk for its wear and tells all.
+func (m *Meter) Usage() Usage {
+	u := Usage{Device: m.device, Wear: m.o.System.Wear(m.device.Disks), Day: m.record.Day, Total: m.record.Total, OwnKnown: m.ownOK, Err: m.err}
+	u.PerDay, u.Measured = perDay(&m.record)
+	return u
+}
+
+// perDay is the mean of the finished days, and of the day under way as far as there are none.
+func perDay(r *Record) (bytes float64, measured time.Duration) {
+	s := Sum{}
+	for _, d := range r.Days {
+		s.add(d)
+	}
+	if len(r.Days) == 0 {
+		s = r.Day
+	}
+	if s.Ran < leastMeasured {
+		return -1, s.Ran
+	}
+	return float64(s.Device) / s.Ran.Hours() * 24, s.Ran
+}

@@ -1,0 +1,325 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/flash"
+	"github.com/weirstream/weir/pipeline/plan"
+)
+
+const (
+	// flashFile in state_dir is the meter's record.
+	flashFile = "flash.json"
+	// flashLookEvery is how often the counters are read. It costs three small reads.
+	flashLookEvery = time.Minute
+	// flashWindow is what a decision stands on at least; with checkpoints that are further apart, three of them.
+	flashWindow = 10 * time.Minute
+)
+
+// flashKeeper counts what is written to the storage of state_dir, and stretches linger and checkpoint intervals for it. run owns every field above mu.
+type flashKeeper struct {
+	agent    *Agent
+	config   *config.Flash
+	meter    *flash.Meter
+	log      *slog.Logger
+	every    time.Duration
+	window   time.Duration
+	began    time.Time // of this process: running time counts from here, by the monotonic clock
+	setting  flash.Setting
+	why      string // of the setting, as far as it is not the configured one
+	short    string // why the budget is passed all the same
+	told     string // short, as the log has it
+	measured flashWindowed
+	findings []flash.Finding
+	proof    string
+
+	interval atomic.Int64 // the least one between checkpoints, in ns; 0: as configured
+
+	mu     sync.Mutex
+	status api.FlashStatus
+}
+
+// flashWindowed is where the window under way began.
+type flashWindowed struct {
+	at      time.Duration
+	device  uint64
+	own     uint64
+	journal uint64 // bytes of its pages
+	frames  uint64 // bytes of its frames
+}
+
+// openFlash finds the device of state_dir, tells what does not fit, and tries an fsync. Nothing of it keeps the agent from starting.
+func (a *Agent) openFlash() *flashKeeper {
+	c := &a.config.Flash
+	k := &flashKeeper{agent: a, config: c, log: a.log, every: flashLookEvery, window: flashWindow, began: time.Now()}
+	if a.options.flashEvery > 0 {
+		k.every, k.window = a.options.flashEvery, a.options.flashEvery
+	}
+	dir, sys := a.config.StateDir.Value, a.options.system
+	device := c.Device
+	if device == config.FlashDeviceAuto {
+		device = ""
+	}
+	var err error
+	k.meter, err = flash.Open(flash.Options{System: sys, FS: a.fs, File: filepath.Join(dir, flashFile), Dir: dir, Device: device})
+	if err != nil {
+		k.log.Warn("record of what was written to flash is set aside", "error", err)
+	}
+	d := k.meter.Device()
+	k.findings = sys.Examine(dir, d)
+	k.proveSync(sys, d)
+	for _, f := range k.findings {
+		k.log.Warn("storage of state_dir", "what", f.What, "do", f.Do)
+	}
+	k.log.Info("storage of state_dir", "disk", d.Name(), "through", d.Via, "not_known", d.Why, "fsync", k.proof, "wear", sys.Wear(d.Disks).String())
+	k.setting = k.limits(0).Base
+	k.measured = k.here(0)
+	k.tell(0)
+	return k
+}
+
+// proveSync keeps the record, which a start does anyway, and looks whether the disk was told to flush.
+func (k *flashKeeper) proveSync(sys flash.System, d *flash.Device) {
+	before, err := sys.Read(d.Disks)
+	if kerr := k.meter.Keep(); kerr != nil {
+		k.log.Warn("what was written to flash is not kept", "error", kerr)
+		return
+	}
+	after, aerr := sys.Read(d.Disks)
+	if err != nil || aerr != nil {
+		return
+	}
+	var bad *flash.Finding
+	if k.proof, bad = sys.Proof(d, before, after); bad != nil {
+		k.findings = append(k.findings, *bad)
+	}
+}
+
+// run looks until ctx ends.
+func (k *flashKeeper) run(ctx context.Context) error {
+	timer := time.NewTicker(k.every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			k.look(time.Since(k.began))
+			if k.meter.Unkept() {
+				k.keep()
+			}
+			return nil
+		case <-timer.C:
+			k.look(time.Since(k.began))
+		}
+	}
+}
+
+// look reads the counters at running time now, and decides when a window is over.
+func (k *flashKeeper) look(now time.Duration) {
+	if err := k.meter.Look(now); err == nil {
+		limits := k.limits(now)
+		if now-k.measured.at >= max(k.window, 3*k.setting.Interval) || limits.Bound(k.setting) != k.setting {
+			k.decide(limits, now)
+		}
+	}
+	if k.meter.Due() {
+		k.keep()
+	}
+	k.tell(now)
+}
+
+func (k *flashKeeper) keep() {
+	if err := k.meter.Keep(); err != nil {
+		k.log.Warn("what was written to flash is not kept", "error", err)
+	}
+}
+
+// here is where a window begins.
+func (k *flashKeeper) here(now time.Duration) flashWindowed {
+	u, j := k.meter.Usage(), k.agent.journal.Stats().Log
+	return flashWindowed{at: now, device: u.Total.Device, own: u.Total.Own, journal: j.PagesWritten * 4096, frames: j.BytesWritten}
+}
+
+// limits are those of the config, narrowed by what else was promised: an immediate result does not wait long for the journal, and retained checkpoints
+// that are far apart do not fill it.
+func (k *flashKeeper) limits(now time.Duration) flash.Limits {
+	l := flash.Limits{Base: flash.Setting{Linger: k.agent.config.Journal.Linger}, Most: flash.Setting{Linger: k.config.LingerMax, Interval: k.config.IntervalMax}}
+	retained := 1
+	for _, r := range k.agent.all() {
+		p := r.spec.Pipeline
+		if i := p.Checkpoint.Interval; i > 0 && (l.Base.Interval == 0 || i < l.Base.Interval) {
+			l.Base.Interval = i
+		}
+		retained = max(retained, p.Checkpoint.Retained)
+		if slices.ContainsFunc(p.Sinks, func(s *plan.SinkSpec) bool { return s.Commit.Value == plan.CommitImmediate }) {
+			l.Most.Linger = min(l.Most.Linger, k.config.LingerImmediateMax)
+		}
+	}
+	l.Most.Interval = min(l.Most.Interval, roomFor(k.agent.config.Journal.MaxBytes, retained, k.framesPerSecond(now)))
+	return l
+}
+
+func (k *flashKeeper) framesPerSecond(now time.Duration) float64 {
+	if span := now - k.measured.at; span >= k.every && span > 0 {
+		return float64(k.agent.journal.Stats().Log.BytesWritten-k.measured.frames) / span.Seconds()
+	}
+	return 0
+}
+
+// roomFor is pure: how far apart checkpoints may be so that those that are retained hold a quarter of the journal at most. It is a power of two seconds, so that it
+// does not move with every message.
+func roomFor(bytesMax int64, retained int, perSecond float64) time.Duration {
+	if perSecond <= 0 {
+		return math.MaxInt64
+	}
+	seconds := float64(bytesMax) / 4 / float64(retained) / perSecond
+	switch {
+	case seconds >= 1<<20:
+		return math.MaxInt64
+	case seconds < 1:
+		return time.Second
+	}
+	return time.Duration(math.Exp2(math.Floor(math.Log2(seconds)))) * time.Second
+}
+
+// decide asks the governor and does what it says. A new window begins.
+func (k *flashKeeper) decide(limits flash.Limits, now time.Duration) {
+	u, from, to := k.meter.Usage(), k.measured, k.here(now)
+	span := (now - from.at).Seconds()
+	verdict := flash.Verdict{Setting: limits.Bound(k.setting)}
+	if span >= k.window.Seconds() && span > 0 {
+		f := flash.Facts{Budget: k.endurance().Budget(u), Spent: float64(u.Day.Device), Left: flash.Day - u.Day.Ran, Rate: float64(to.device-from.device) / span, Own: 1, Journal: 1}
+		if d, own := float64(to.device-from.device), float64(to.own-from.own); u.OwnKnown && d > 0 {
+			f.Own = min(own/d, 1)
+			if own > 0 {
+				f.Journal = min(float64(to.journal-from.journal)/own, 1)
+			}
+		}
+		verdict = limits.Decide(k.setting, f)
+	}
+	k.measured = to
+	k.settle(limits, verdict)
+}
+
+// settle brings a verdict into force.
+func (k *flashKeeper) settle(limits flash.Limits, v flash.Verdict) {
+	k.short = ""
+	if k.config.Governor != config.GovernorOn {
+		if v.Setting = limits.Base; v.Why != "" && v.Why != noBudget {
+			k.short = v.Why + "; the governor is off"
+		}
+	} else if v.Setting == k.setting && v.Why != "" && v.Why != noBudget {
+		k.short = v.Why
+	}
+	if k.short != "" && k.told == "" { // once, until it is over
+		k.log.Warn("flash budget of the day will be passed", "why", k.short)
+	}
+	k.told = k.short
+	if v.Setting == k.setting {
+		return
+	}
+	was := k.setting
+	k.setting, k.why = v.Setting, v.Why
+	if v.Setting == limits.Base {
+		k.why = ""
+	}
+	k.log.Info("writes to flash are paced anew", "linger", k.setting.Linger, "linger_was", was.Linger, "checkpoint_interval_least", k.setting.Interval, "was", was.Interval, "why", v.Why)
+	k.force(limits)
+}
+
+// noBudget is the verdict's reason where there is none.
+const noBudget = "there is no budget"
+
+// force tells the journal and the coordinators.
+func (k *flashKeeper) force(limits flash.Limits) {
+	least := k.setting.Interval
+	if least <= limits.Base.Interval {
+		least = 0
+	}
+	k.interval.Store(int64(least))
+	k.agent.journal.Stretch(k.setting.Linger, k.config.InflightMax/2)
+	for _, s := range k.agent.all() {
+		if at := s.running(); at != nil {
+			at.coordinator.Stretch(least)
+		}
+	}
+}
+
+// leastInterval is what a coordinator that begins keeps to.
+func (k *flashKeeper) leastInterval() time.Duration {
+	if k == nil { // a look that changes nothing has no keeper
+		return 0
+	}
+	return time.Duration(k.interval.Load())
+}
+
+func (k *flashKeeper) endurance() flash.Endurance {
+	return flash.Endurance{TBW: k.config.TBW, Years: k.config.Years, DailyBudget: k.config.DailyBudget}
+}
+
+// tell makes the status.
+func (k *flashKeeper) tell(now time.Duration) {
+	u, e, base := k.meter.Usage(), k.endurance(), k.limits(now).Base
+	s := api.FlashStatus{
+		Disk: u.Device.Name(), Through: u.Device.Via, NotKnown: u.Device.Why, Sync: k.proof, Wear: u.Wear.String(), UsedLeast: -1, UsedMost: -1, Spare: uint8(u.Wear.Spare),
+		DaySeconds: u.Day.Ran.Seconds(), DayBytes: u.Day.Device, DayOwn: u.Day.Own, OwnKnown: u.OwnKnown, TotalBytes: u.Total.Device, TotalOwn: u.Total.Own,
+		PerDay: u.PerDay, MeasuredSeconds: u.Measured.Seconds(), Budget: e.Budget(u), Years: -1, YearsWanted: k.config.Years, TBW: k.config.TBW,
+		Governor: k.config.Governor == config.GovernorOn, Linger: api.Paced{Base: base.Linger.Seconds(), Now: k.setting.Linger.Seconds()},
+		Interval: api.Paced{Base: base.Interval.Seconds(), Now: max(k.setting.Interval, base.Interval).Seconds()}, Why: k.why, Short: k.short,
+	}
+	if len(u.Device.Disks) > 0 {
+		s.Kind = string(u.Device.Disks[0].Kind)
+	}
+	if u.Wear.Known {
+		s.UsedLeast, s.UsedMost = u.Wear.Least, u.Wear.Most
+	}
+	if y, ok := e.YearsLeft(u); ok {
+		s.Years = y
+	}
+	if u.Err != nil {
+		s.Error = u.Err.Error()
+	}
+	for _, f := range k.findings {
+		s.Findings = append(s.Findings, f.String())
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status = s
+}
+
+// tells is the status of the last look, nil of a look that changes nothing.
+func (k *flashKeeper) tells() *api.FlashStatus {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.status
+	return &s
+}
+
+// flashProblems picks what needs an operator.
+func flashProblems(s *api.FlashStatus) (list []string) {
+	if s == nil {
+		return nil
+	}
+	list = append(list, s.Findings...)
+	if s.UsedLeast >= 1 || s.Spare == uint8(flash.SpareUrgent) {
+		list = append(list, fmt.Sprintf("storage %s is worn out (%s, spare blocks level %d of 3): replace the device", s.Disk, s.Wear, s.Spare))
+	} else if s.Years >= 0 && s.Years < float64(s.YearsWanted) {
+		list = append(list, fmt.Sprintf("storage %s lasts %.1f years at %s a day, wanted are %d: see docs/flash.md for what to change", s.Disk, s.Years, flash.Bytes(s.PerDay), s.YearsWanted))
+	}
+	if s.Short != "" {
+		list = append(list, "the flash budget of the day will be passed: "+s.Short)
+	}
+	return list
+}
