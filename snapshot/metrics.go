@@ -21,7 +21,7 @@ type Metrics struct {
 	Failed        uint64
 	FailedInARow  int
 	LastError     string // of the newest checkpoint that failed; "" once one is committed
-	Alarm         bool // FailedInARow reached Config.AlarmAfter
+	Alarm         bool   // FailedInARow reached Config.AlarmAfter
 	FrameBytes    uint64
 	Rebases       uint64
 	RebaseFailed  uint64
