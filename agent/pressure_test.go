@@ -124,7 +124,11 @@ func (p *pressed) until(over func() bool) bool {
 		if p.look(); p.agent == nil {
 			continue
 		}
-		s := p.agent.Status()
+		s, err := api.Dial(p.agent.config.API.Socket).Status(context.Background())
+		if err != nil { // it just ended, or has just begun
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
 		session := p.broker.Session("pressed")
 		if session.Connected && session.Queued+session.InFlight == 0 && delivered(&s) && p.arrived(&s) {
 			return true
@@ -275,7 +279,10 @@ func (p *pressed) problems() []string {
 	if p.agent == nil {
 		return []string{"no agent"}
 	}
-	s := p.agent.Status()
+	s, err := api.Dial(p.agent.config.API.Socket).Status(context.Background())
+	if err != nil {
+		return []string{err.Error()}
+	}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return []string{err.Error()}

@@ -44,7 +44,7 @@ var (
 	FailSync   = Pressure{"sync fails", syscall.EIO, func(o Op) bool { return o == OpSync || o == OpSyncDir }}
 	FailAll    = Pressure{"device fails", syscall.EIO, func(o Op) bool { return o != OpOpen }}
 	ReadOnly   = Pressure{"read-only", syscall.EROFS, func(o Op) bool { return o != OpSync && o != OpSyncDir }}
-	AbortedNow = Pressure{"read-only, what was not synced is lost", syscall.EROFS, func(Op) bool { return true }}
+	AbortedNow = Pressure{"aborted", syscall.EROFS, func(Op) bool { return true }}
 )
 
 // Pressed wraps a file system and counts what is done below directories under test; from a chosen operation on a Strain makes them fail. It also keeps watch for what must
