@@ -194,7 +194,7 @@ const retriesPerSecond = 100
 func TestPressureAnywhere(t *testing.T) {
 	d := press(t)
 	t.Run("life", func(t *testing.T) { // so that disk.OS is put back behind its parallel parts
-		for _, pressure := range []disktest.Pressure{disktest.Full, disktest.FailWrite, disktest.FailSync, disktest.ReadOnly, disktest.AbortedNow} {
+		for _, pressure := range []disktest.Pressure{disktest.Full, disktest.FailWrite, disktest.FailSync, disktest.ReadOnly, disktest.Aborted} {
 			ops := 0
 			name := strings.ReplaceAll(strings.ReplaceAll(pressure.Name, ",", ""), " ", "-")
 			t.Run(name, func(t *testing.T) {

@@ -39,12 +39,12 @@ type Pressure struct {
 
 // The pressures that a gateway's medium knows. Full fails also where a file is overwritten in place: so does a file system that copies on write.
 var (
-	Full       = Pressure{"full", syscall.ENOSPC, func(o Op) bool { return o == OpCreate || o == OpWrite || o == OpMkdir || o == OpRename }}
-	FailWrite  = Pressure{"write fails", syscall.EIO, func(o Op) bool { return o == OpWrite || o == OpTruncate }}
-	FailSync   = Pressure{"sync fails", syscall.EIO, func(o Op) bool { return o == OpSync || o == OpSyncDir }}
-	FailAll    = Pressure{"device fails", syscall.EIO, func(o Op) bool { return o != OpOpen }}
-	ReadOnly   = Pressure{"read-only", syscall.EROFS, func(o Op) bool { return o != OpSync && o != OpSyncDir }}
-	AbortedNow = Pressure{"aborted", syscall.EROFS, func(Op) bool { return true }}
+	Full      = Pressure{"full", syscall.ENOSPC, func(o Op) bool { return o == OpCreate || o == OpWrite || o == OpMkdir || o == OpRename }}
+	FailWrite = Pressure{"write fails", syscall.EIO, func(o Op) bool { return o == OpWrite || o == OpTruncate }}
+	FailSync  = Pressure{"sync fails", syscall.EIO, func(o Op) bool { return o == OpSync || o == OpSyncDir }}
+	FailAll   = Pressure{"device fails", syscall.EIO, func(o Op) bool { return o != OpOpen }}
+	ReadOnly  = Pressure{"read-only", syscall.EROFS, func(o Op) bool { return o != OpSync && o != OpSyncDir }}
+	Aborted   = Pressure{"aborted", syscall.EROFS, func(Op) bool { return true }}
 )
 
 // Pressed wraps a file system and counts what is done below directories under test; from a chosen operation on a Strain makes them fail. It also keeps watch for what must
@@ -275,6 +275,10 @@ func (f *pressedFile) Sync() error {
 		f.mu.Lock()
 		f.lost = true
 		f.mu.Unlock()
+		if m, ok := f.File.(*memFile); ok { // it forgets what was to be synced, as Linux does
+			m.m.FailSyncs(1)
+			_ = m.Sync()
+		}
 		return err
 	}
 	return f.File.Sync()
