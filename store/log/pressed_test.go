@@ -73,8 +73,7 @@ func pressLog(t *testing.T, bugs faults, pressure disktest.Pressure, k, times in
 	}
 	wrong = append(wrong, strain.Misused()...)
 	ops = len(strain.Ops())
-	c := disktest.Crasher{}
-	c.Images(mem, 0, func(image *disktest.Mem) {
+	look := func(image *disktest.Mem) {
 		after, rec, err := Open(Options{FS: image, Dir: "/log", Config: o.Config})
 		if err != nil {
 			complain("open behind a cut: %v", err)
@@ -84,8 +83,11 @@ func pressLog(t *testing.T, bugs faults, pressure disktest.Pressure, k, times in
 		if after.Last() < acked || len(rec.Lost) > 0 {
 			complain("behind a cut the last is %d, acknowledged was %d, lost %v", after.Last(), acked, rec.Lost)
 		}
-	})
+	}
+	c := disktest.Crasher{}
+	c.Images(mem, 0, look) // a power cut; there may be nothing that it could take
 	_ = l.Close()
+	look(mem.Clone()) // a kill
 	return ops, wrong
 }
 
@@ -126,7 +128,7 @@ func TestPlantedFaultsUnderPressureAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for k := 1; k <= 40; k++ {
+				for k := 1; k <= 70; k++ {
 					for _, times := range []int{1, -1} {
 						if _, wrong := pressLog(t, c.bugs, c.pressure, k, times); len(wrong) > 0 {
 							t.Logf("%d at %d: %s", times, k, wrong[0])
