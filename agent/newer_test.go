@@ -161,8 +161,8 @@ func TestWhatANewerBuildWroteIsLeftAlone(t *testing.T) {
 			for _, sums := range []map[string][32]byte{before, after} {
 				delete(sums, filepath.Join(state, "lock"))
 				delete(sums, filepath.Join(state, "flash.json")) // of the agent, which runs on without that pipeline
-				delete(sums, filepath.Join(state, flashFile)) // each start keeps what was written to the disk
-				if name != "catalog" {                        // it is written when the store closes
+				delete(sums, filepath.Join(state, flashFile))    // each start keeps what was written to the disk
+				if name != "catalog" {                           // it is written when the store closes
 					delete(sums, filepath.Join(dir, "catalog.db"))
 				}
 			}
