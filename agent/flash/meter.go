@@ -28,7 +28,7 @@ type Meter struct {
 	record Record
 	kept   Sum           // Total when the record was made durable
 	own    uint64        // at the last look
-	leave  bool          // the record stays as it is: a newer version's, or of a disk that is not seen now
+	leave  bool          // the record stays as it is: a newer version's, one that cannot be read, or of a disk that is not seen now
 	boot   string        // of this machine, now
 	counts bool          // record.Counter is of record.Device
 	ownOK  bool          // the kernel counts what the process writes
@@ -41,7 +41,7 @@ type Meter struct {
 func Open(o Options) (*Meter, error) {
 	m := &Meter{o: o, device: o.System.Locate(o.Dir, o.Device), boot: o.System.Boot()}
 	r, err := readRecord(o.FS, o.File)
-	m.leave = errors.Is(err, ErrVersion)
+	m.leave = err != nil && !errors.Is(err, ErrCorrupt)
 	m.own, m.ownOK = o.System.Own()
 	name := m.device.Name()
 	switch {
@@ -50,7 +50,7 @@ func Open(o Options) (*Meter, error) {
 		m.record, m.counts = *r, name != ""
 	case name == "":
 		m.leave = true // a start in a container, a disk that is not there yet: what is known of the other one is not thrown away for it
-		err = fmt.Errorf("%s is of %s, and the disk is not seen: %s; it is left as it is, and what is measured now is not kept", o.File, r.Device, m.device.Why)
+		err = fmt.Errorf("%s is of %s, and the disk is not seen: %s; %s", o.File, r.Device, m.device.Why, leftAlone)
 	}
 	c, cerr := o.System.Read(m.device.Disks)
 	if m.err = cerr; cerr == nil {

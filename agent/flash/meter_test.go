@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -218,6 +219,48 @@ func TestRecordOutlastsAStartWithoutDisk(t *testing.T) {
 	b.open()
 	if u := b.m.Usage(); u.Total.Device != 100*512 {
 		t.Errorf("%+v", u.Total)
+	}
+}
+
+// unreadable is a disk whose record cannot be read, or not be set aside.
+type unreadable struct {
+	disk.FS
+	rename bool
+}
+
+func (u unreadable) Open(name string) (disk.File, error) {
+	if !u.rename {
+		return nil, syscall.EIO
+	}
+	return u.FS.Open(name)
+}
+
+func (u unreadable) Rename(from, to string) error {
+	if u.rename && to == from+asideSuffix {
+		return syscall.EACCES
+	}
+	return u.FS.Rename(from, to)
+}
+
+// TestUnreadableRecordStays: what cannot be read, or not be set aside, is not written over.
+func TestUnreadableRecordStays(t *testing.T) {
+	for _, rename := range []bool{false, true} {
+		b := newBench(t)
+		content := []byte("precious")
+		if err := disk.WriteFileAtomic(disk.OS, b.file, content); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(Options{System: b.s, FS: unreadable{disk.OS, rename}, File: b.file, Dir: "/data/weir"})
+		if err == nil || m.Keeps() {
+			t.Errorf("set aside fails %v: %v", rename, err)
+		}
+		m.o.FS = disk.OS
+		if err := m.Keep(); err != nil {
+			t.Error(err)
+		}
+		if left, err := disk.ReadFile(disk.OS, b.file); err != nil || !bytes.Equal(left, content) {
+			t.Errorf("set aside fails %v: %q, %v", rename, left, err)
+		}
 	}
 }
 
