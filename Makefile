@@ -24,7 +24,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs, qemu-user-static
+deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, postgresql, e2fsprogs, qemu-user-static, mmdebstrap
 	@tests/deps.sh
 
 .PHONY: build
@@ -50,6 +50,23 @@ cross-%-nopebble:
 
 cross-%:
 	GOOS=linux $(CROSS_$*) $(GO) build -tags $(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$* ./agent/cmd/weir
+
+# Debian's names of the processors. Its armhf is ARMv7; Raspberry Pi OS calls ARMv6 so as well, which is not built.
+DEB_arm64 := arm64
+DEB_armhf := armv7
+DEB_amd64 := amd64
+DEB_VERSION ?= $(shell packaging/deb/version.sh)
+
+.PHONY: deb
+deb: deb-arm64 deb-armhf deb-amd64 ## Debian packages for the gateways (arm64, armhf, amd64) into DIR (default bin); one of them: make deb-arm64
+
+deb-%: build nfpm
+	@$(MAKE) -s cross-$(DEB_$*)
+	@NFPM=bin/nfpm SOURCE_DATE_EPOCH=$(BUILD_TIME) DEB_VERSION=$(DEB_VERSION) packaging/deb/build.sh $* $(DIR)/weir-linux-$(DEB_$*) $(BIN) $(DIR)
+
+.PHONY: nfpm
+nfpm: # what makes packages, of a module of its own
+	@GOOS= GOARCH= $(GO) -C packaging/tool build -o $(CURDIR)/bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 # Where the compiled packages OBJECTS lie, as they go into the binary.
 objects-%:
@@ -99,6 +116,11 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
 	@$(GO) test -count 1 -v -run TestMachine ./tests/powercut | grep -o 'NOT TESTED HERE.*' || true
 	$(MAKE) portable-short
+	$(MAKE) systemd
+
+.PHONY: systemd
+systemd: deps ## the Debian package in a root with systemd as PID 1: install, stop, crashes, watchdog, credentials, upgrades (needs root; else it says NOT TESTED HERE)
+	WEIR_SYSTEMD=1 $(GO) test -v -timeout 20m ./tests/systemd
 
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules
@@ -125,6 +147,19 @@ flash-table: ## measure what the default config of each class of boards writes i
 .PHONY: crash
 crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, resets, broker and receiver restarts, planted faults
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 120m ./tests/crash
+
+# The emulated machine: WEIR_DEVICE_CACHE keeps what comes from Debian (else weir-device in the user's cache directory).
+.PHONY: test-device
+test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, planted faults; some 20 minutes on two idle cores
+	WEIR_DEVICE=long $(GO) test -count 1 -v -timeout 180m ./tests/rig/nbd ./tests/device
+
+.PHONY: test-device-short
+test-device-short: deps deps-device ## the same with 5 cuts and 2, for CI: some 3 minutes, once Debian is there
+	WEIR_DEVICE=short $(GO) test -count 1 -v -timeout 40m -run 'TestDirectBoot|TestUnderSystemd|TestPlantedFaults|TestWhatBreaks' ./tests/device
+
+.PHONY: deps-device
+deps-device: ## install what the emulated machine needs from Debian: qemu-system-arm, qemu-utils, mmdebstrap
+	@tests/device/deps.sh
 
 .PHONY: powercut
 powercut: deps ## power cuts of the disk beneath a real ext4 with the agent on it: 200 crash points and more, planted faults; needs root, FUSE and loop devices

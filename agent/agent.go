@@ -80,6 +80,7 @@ type Agent struct {
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
 	connect    func(*session)    // starts a session; Run sets it
 	journal    *journal.Journal
+	committing stillness // of the journal's committer
 	clock      *clock.Clock
 	late       lateClock // the same, for what needs one before the journal is open
 	transports *httpsink.Transports

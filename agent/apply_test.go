@@ -190,6 +190,27 @@ func TestApplyRefusesBeforeItTouches(t *testing.T) {
 	b.wantIDs("p", [2]int{1, 140})
 }
 
+// TestADryRunTellsWhatARemovedPipelineLeaves: a pipeline whose name was changed is removed, and begins empty: its state and results are named before.
+func TestADryRunTellsWhatARemovedPipelineLeaves(t *testing.T) {
+	b := newApplyBench(t)
+	off := b.away()
+	b.start()
+	b.put(1, 55)
+	b.await("delivery", at(55))
+	off.Store(true)
+	b.put(56, 65)
+	b.await("rows wait", func(s *api.Status) bool {
+		return s.Pipelines[1].Checkpoint.Position >= 65 && s.Pipelines[1].Sinks[0].Pending > 0
+	})
+	out, events := b.apply(strings.Replace(b.text, "  q:", "  other:", 1), api.ApplyOptions{DryRun: true})
+	told := fmt.Sprintf("%+v", events)
+	if out.Result != api.ApplyChanges || !strings.Contains(told, "entries of state and ") || !strings.Contains(told, "weir savepoint create q") || strings.Contains(told, "its 0 entries") || strings.Contains(told, " 0 undelivered") {
+		t.Errorf("%+v: %s", out, told)
+	}
+	off.Store(false)
+	b.halt()
+}
+
 // TestApplyAddsAndRemovesPipelines: one goes, another comes; what is gone back from leaves both as they were.
 func TestApplyAddsAndRemovesPipelines(t *testing.T) {
 	b := newApplyBench(t)

@@ -61,9 +61,12 @@ func (p *applier) judge(ctx context.Context, k *applyAsk, cfg *config.Config) (*
 		}
 		v, err := p.verdict(ctx, k, cfg, c)
 		if v != nil {
-			e.Steps = v.Lines
+			e.Steps, e.Schema = v.Lines, v.Schema
 		}
 		k.tell(e)
+		if text := p.leftBehind(ctx, c, cfg); text != "" {
+			k.tell(api.ApplyEvent{Pipeline: c.Name, Doing: text})
+		}
 		if was := p.agent.named(c.Name); c.Kind == apply.Changed && was != nil {
 			if text := rescaled(was.spec.Graph, partOf(cfg, c.Name).Graph); text != "" {
 				k.tell(api.ApplyEvent{Pipeline: c.Name, Doing: text})
@@ -103,6 +106,33 @@ func rescaled(old, new *plan.Graph) string {
 		return fmt.Sprintf("parallelism %s becomes %s: state and results are the same for each", was, is)
 	}
 	return ""
+}
+
+// leftBehind tells what a pipeline that goes leaves: it is asked for on purpose, or its name was changed by mistake. "": nothing, or that is not known.
+func (p *applier) leftBehind(ctx context.Context, c apply.Change, cfg *config.Config) string {
+	s := p.agent.named(c.Name)
+	if c.Kind != apply.Removed || s == nil || cfg.Pipeline(s.base) != nil {
+		return ""
+	}
+	entries, results := uint64(0), uint64(0)
+	if at := s.running(); at != nil {
+		h, counts, err := savepoints.Survey(ctx, savepoints.Running{Hold: at.coordinator.Hold, Store: at.store, Graph: at.graph, About: savepoint.Head{Pipeline: c.Name}})
+		if err == nil { // it goes all the same
+			entries = savepoints.Held(h, counts)
+		}
+	}
+	for _, st := range p.agent.Status().Pipelines {
+		if st.Name == c.Name {
+			for _, sink := range st.Sinks {
+				results += sink.Pending
+			}
+		}
+	}
+	if entries+results == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its %d entries of state and %d undelivered results stay in state_dir, and no pipeline goes on with them, of its name neither; what is to go on elsewhere needs a savepoint first (weir savepoint create %s; start: savepoint FILE)",
+		entries, results, c.Name)
 }
 
 // verdict judges a changed pipeline, or one that goes, by what it holds now.

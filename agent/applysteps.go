@@ -237,7 +237,7 @@ func (p *applier) withdraw(changes []apply.Change) error {
 		if c.Kind != apply.Changed {
 			continue
 		}
-		if err := cancelRestore(p.dirOf(c)); err != nil && !errors.Is(err, api.ErrNotFound) {
+		if err := cancelRestore(p.dirOf(c)); err != nil && !errors.Is(err, errNoOrder) {
 			return err
 		}
 	}
@@ -297,7 +297,7 @@ func (p *applier) drop(ctx context.Context) error {
 		if err := p.revoke(ctx, c); err != nil {
 			return fmt.Errorf("pipeline %s: %w", c.Name, err)
 		}
-		if err := writeLastRun(p.dirOf(c), lastRun{Plan: c.Plan, Stopped: c.Checkpoint}); err != nil { // nothing that the new plan made has left
+		if err := writeLastRun(p.dirOf(c), lastRun{Plan: c.Plan, Stopped: c.Checkpoint, Position: c.Position}); err != nil { // nothing that the new plan made has left
 			return err
 		}
 		if err := p.order(c, false); err != nil {

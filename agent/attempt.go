@@ -40,8 +40,10 @@ type attempt struct {
 	engine      *exec.Pipeline
 	coordinator *snapshot.Coordinator
 	links       []*link
-	generation  uint64 // of the sinks in this attempt
-	progress    progress
+	generation  uint64    // of the sinks in this attempt
+	progress    stillness // of the position handled
+	turns       stillness // of the coordinator's loop
+	barriers    stillness // of the checkpoint under way
 	fallbacks   []snapshot.Fallback
 	skip        []exec.Poison // records that steps go on without
 	steps       []*plan.StepSpec
@@ -175,7 +177,7 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.newCoordinator(ctx, restored, snapshot.Initial{Position: start, Sinks: marks}); err != nil {
 		return err
 	}
-	return a.noteRun(0)
+	return a.noteRun(0, 0)
 }
 
 // finalCheckpoint makes a last checkpoint, so that the next start replays nothing. Failing is harmless: then it replays.

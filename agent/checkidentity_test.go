@@ -21,7 +21,7 @@ import (
 func TestRule28_ARepairTakesNoIncarnation(t *testing.T) {
 	b := newBench(t, pipelineNamed("p", "log"))
 	plain := "central: {url: \"file://" + b.dir + "/central\", interval: 1s}\n" + b.text
-	b.text = "board: one\n" + plain
+	b.text = "board_serial: one\n" + plain
 	b.start()
 	b.put(1, 40)
 	b.await("uploads", func(s *api.Status) bool { return at(40)(s) && uploadedTo(0, 40)(s) })
@@ -31,7 +31,7 @@ func TestRule28_ARepairTakesNoIncarnation(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := b.whose()
-	b.text = "board: two\n" + plain
+	b.text = "board_serial: two\n" + plain
 	for _, repair := range []bool{false, true} {
 		r, err := Check(t.Context(), b.parse(), repair)
 		if err != nil || len(r.Stops)+len(r.Damage) > 0 || !slices.ContainsFunc(r.Lines, func(l string) bool {
@@ -76,7 +76,7 @@ func (b *bench) whose() string {
 func TestRule28_ACheckSaysThatItDoesNotStart(t *testing.T) {
 	b := newBench(t, pipelineNamed("p", "log"))
 	plain := b.text
-	b.text = "board: one\n" + plain
+	b.text = "board_serial: one\n" + plain
 	b.start()
 	b.put(1, 20)
 	b.await("delivery", at(20))
@@ -88,10 +88,10 @@ func TestRule28_ACheckSaysThatItDoesNotStart(t *testing.T) {
 			t.Errorf("repair %v: %v, %+v", repair, err, r)
 		}
 	}
-	b.text = "board: two\n" + plain
+	b.text = "board_serial: two\n" + plain
 	stops(false, "--new-board")
 	stops(true, "--new-board")
-	b.text = "board: one\n" + plain
+	b.text = "board_serial: one\n" + plain
 	if err := (&identity.Fenced{Major: 7, Where: "somebody"}).Save(disk.OS, filepath.Join(b.dir, "state")); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,11 @@ func (d *damageLog) Handle(_ context.Context, rec slog.Record) error {
 	var b strings.Builder
 	b.WriteString(rec.Message + d.with)
 	rec.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&b, ", %s %v", a.Key, a.Value)
+		if a.Key == "what" { // a sentence
+			fmt.Fprintf(&b, ": %v", a.Value)
+		} else {
+			fmt.Fprintf(&b, ", %s %v", a.Key, a.Value)
+		}
 		return true
 	})
 	d.report.damage("%s", b.String())

@@ -18,7 +18,7 @@ func (c *checker) pipeline(ctx context.Context, p *config.Pipeline) error {
 	if err != nil {
 		return err
 	}
-	at := &attempt{agent: a, spec: p, graph: p.Graph, id: id, log: a.log}
+	at := &attempt{agent: a, spec: p, graph: p.Graph, id: id, log: a.log.With("pipeline", name)}
 	defer at.close()
 	stops, err := c.smallFiles(at)
 	if err != nil {

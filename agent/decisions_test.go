@@ -142,9 +142,12 @@ func TestProgressTellsStuckFromWaiting(t *testing.T) {
 		{"a full sink holds it", 10, 20, true, false},
 		{"it moved", 11, 20, false, false},
 	} {
-		p := &progress{}
-		p.observe(10, 20, false, start)
-		if got := p.observe(c.at, c.end, c.pushedBack, late); got != c.want {
+		p := &stillness{}
+		observe := func(at, end pipeline.Position, pushedBack bool, now time.Time) bool {
+			return p.observe(uint64(at), at < end && !pushedBack, now, stuckAfter)
+		}
+		observe(10, 20, false, start)
+		if got := observe(c.at, c.end, c.pushedBack, late); got != c.want {
 			t.Errorf("%s: stuck %v", c.name, got)
 		}
 	}

@@ -30,6 +30,9 @@ func (a *Agent) highestCheckpoint(runs []run) (high pipeline.Position) {
 		if o, _, err := a.ordered(dir); err == nil && o.Takeover { // the journal that the takeover made lies behind it; one that was lost since, and begins anew, does not
 			high = max(high, pipeline.Position(o.Behind))
 		}
+		if a.elsewhere(p.Pipeline, dir) != nil {
+			continue
+		}
 		store, err := a.openStore(ctx, p.Pipeline, id, dir, a.log.With("pipeline", name))
 		if err != nil {
 			continue

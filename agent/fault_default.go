@@ -23,5 +23,8 @@ func plantedLate() uint64 { return 0 }
 // sinkWaitOf is how long an apply waits for the answers of new sinks; tests shorten it.
 func sinkWaitOf() time.Duration { return gateWait }
 
+// stuckFor is stuckAfter; tests shorten it.
+func stuckFor() time.Duration { return stuckAfter }
+
 // plantedUnheld is a fault of applies; this build has none.
 func plantedUnheld() bool { return false }

@@ -48,5 +48,13 @@ func sinkWaitOf() time.Duration {
 	return gateWait
 }
 
+// stuckFor: WEIR_STUCK_AFTER=DURATION shortens how long a part may stand still before the watchdog is not fed.
+func stuckFor() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WEIR_STUCK_AFTER")); err == nil {
+		return d
+	}
+	return stuckAfter
+}
+
 // plantedUnheld: WEIR_FAULT=apply-unheld. The journal does not hold what the savepoint of an apply needs: going back finds the records gone.
 func plantedUnheld() bool { return os.Getenv("WEIR_FAULT") == "apply-unheld" }

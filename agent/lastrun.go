@@ -19,6 +19,13 @@ const lastRunFile = "lastrun.json"
 type lastRun struct {
 	Plan    string `json:"plan"`              // hash, hex
 	Stopped uint64 `json:"stopped,omitempty"` // checkpoint of the savepoint that it stopped with; 0: it may have run on
+	// Position of that checkpoint: another store numbers its checkpoints anew. 0: an earlier build wrote this.
+	Position uint64 `json:"position,omitempty"`
+}
+
+// stoodAt tells that the pipeline stopped with this savepoint and has not run since.
+func (r *lastRun) stoodAt(h *savepoint.Head) bool {
+	return r.Stopped != 0 && r.Stopped == h.Checkpoint && (r.Position == 0 || r.Position == h.Position)
 }
 
 // readLastRun gives the zero value when nothing is known.
@@ -29,9 +36,9 @@ func (a *attempt) readLastRun() (r lastRun, err error) {
 	return r, nil
 }
 
-// noteRun says that the plan runs from here on, or with stopped not 0, that it has stopped. Repeating it is harmless.
-func (a *attempt) noteRun(stopped uint64) error {
-	now := lastRun{Plan: hex.EncodeToString(a.graph.Hash[:]), Stopped: stopped}
+// noteRun says that the plan runs from here on, or with stopped not 0, that it has stopped at this position. Repeating it is harmless.
+func (a *attempt) noteRun(stopped, position uint64) error {
+	now := lastRun{Plan: hex.EncodeToString(a.graph.Hash[:]), Stopped: stopped, Position: position}
 	r, err := a.readLastRun()
 	if err == nil && r == now || isNewer(err) { // one that is not readable is replaced
 		return err
@@ -55,5 +62,5 @@ func (a *attempt) since(h *savepoint.Head) (stood, own bool, err error) {
 	if !bytes.Equal(h.UUID, a.id[:]) { // of another pipeline, whose results went elsewhere
 		return r == lastRun{} && !a.begun(), false, nil
 	}
-	return r.Stopped != 0 && r.Stopped == h.Checkpoint, r.Plan == hex.EncodeToString(h.PlanHash), nil
+	return r.stoodAt(h), r.Plan == hex.EncodeToString(h.PlanHash), nil
 }

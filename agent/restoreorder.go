@@ -18,6 +18,9 @@ import (
 // checkpoint that the savepoint became is durable: a crash between the two does it again.
 const restoreFile = "restore.json"
 
+// errNoOrder: there is nothing to take back.
+var errNoOrder = errors.New("no restore is ordered")
+
 // RestoreSavepoint makes a savepoint the state of a pipeline, in place of what it has now. The pipeline stops, and starts from the savepoint.
 func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.RestoreOptions) error {
 	if err := a.fence.err(); err != nil {
@@ -118,7 +121,7 @@ func atRest(stateDir, pipeline string, do func(dir string) error) error {
 func cancelRestore(dir string) error {
 	err := disk.OS.Remove(filepath.Join(dir, restoreFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: no restore is ordered", api.ErrNotFound)
+		return errNoOrder
 	}
 	if err == nil {
 		err = disk.OS.SyncDir(dir)
@@ -132,7 +135,7 @@ func cancelRestore(dir string) error {
 // cancelRestore takes the order of a pipeline that it failed at back, and starts the pipeline from its own checkpoints.
 func (a *Agent) cancelRestore(ctx context.Context, s *supervisor, id snapshot.UUID) error {
 	if s.running() != nil {
-		return fmt.Errorf("%w: pipeline %s runs, no restore is ordered", api.ErrNotFound, s.name)
+		return fmt.Errorf("%w: pipeline %s runs", errNoOrder, s.name)
 	}
 	if err := s.ask(ctx, command{stop: true}); err != nil { // between two tries it may wait, or be in one
 		return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
@@ -83,7 +84,7 @@ func (a *attempt) lastSavepoint(ctx context.Context, o api.SavepointOptions) (in
 		a.coordinator.Records(1) // no record came, and yet the checkpoint before it is not enough
 	}
 	if info, err = a.takeSavepoint(ctx, o, o.Drain); err == nil {
-		err = a.noteRun(info.Checkpoint)
+		err = a.noteRun(info.Checkpoint, info.Position)
 	}
 	switch {
 	case err != nil && o.Drain:
@@ -133,18 +134,21 @@ func (a *attempt) savepointPath(o api.SavepointOptions) (string, error) {
 		name += "-" + strings.TrimPrefix(a.spec.Name.Value, o.Pipeline) // a region
 	}
 	name = strings.ReplaceAll(strings.TrimSuffix(name, SavepointSuffix), plan.PartSeparator, "_")
-	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return "", fmt.Errorf("savepoint name %q: no path and no leading dot; --dir says where it goes", o.Name)
+	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "", fmt.Errorf("savepoint name %q: no path, no leading dot, and only what can be printed; --dir says where it goes", o.Name)
 	}
 	for n := 1; ; n++ {
 		path := filepath.Join(dir, name+SavepointSuffix)
 		if n > 1 {
 			path = filepath.Join(dir, fmt.Sprintf("%s.%d%s", name, n, SavepointSuffix))
 		}
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		switch _, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
 			return path, nil
-		} else if o.Name != "" || err != nil {
-			return "", fmt.Errorf("savepoint %s: %w", path, errors.Join(err, fs.ErrExist))
+		case err != nil:
+			return "", fmt.Errorf("savepoint: %w", err)
+		case o.Name != "":
+			return "", fmt.Errorf("savepoint %s: %w", path, fs.ErrExist)
 		}
 	}
 }

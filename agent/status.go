@@ -232,18 +232,22 @@ const stuckAfter = 5 * time.Minute
 // errStuck is the answer of Health.
 var errStuck = errors.New("no progress")
 
-// Health judges by progress, not by being alive.
+// Health judges by progress of journal, pipelines and checkpoints, not by being alive. The watchdog is fed while it returns nil; should it not return, it is not fed either.
 func (a *Agent) Health() error {
 	if st := a.journalStatus(); st.Failed != "" {
 		return fmt.Errorf("journal failed: %s", st.Failed)
+	}
+	now := time.Now()
+	if err := a.hangingJournal(now); err != nil {
+		return err
 	}
 	for _, s := range a.all() {
 		at := s.running()
 		if at == nil {
 			continue
 		}
-		if stuck := at.progress.observe(at.engine.Handled(), a.journal.Durable(), at.pushedBack(), time.Now()); stuck {
-			return fmt.Errorf("pipeline %s stands at position %d: %w for %s", s.name, at.engine.Handled(), errStuck, stuckAfter)
+		if err := at.hanging(now); err != nil {
+			return fmt.Errorf("pipeline %s: %w", s.name, err)
 		}
 	}
 	return nil

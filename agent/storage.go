@@ -14,6 +14,9 @@ import (
 
 // openStorage opens checkpoints, outbox and dead letters of the pipeline through recovery.
 func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
+	if err := a.agent.elsewhere(a.spec, dir); err != nil {
+		return err
+	}
 	if err := a.agent.fs.MkdirAll(dir); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
@@ -42,14 +45,14 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 
 // openStore opens a pipeline's checkpoints through recovery.
 func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir string, logger *slog.Logger) (snapshot.Store, error) {
-	if d := spec.Checkpoint.Dir; d != "" {
-		dir = filepath.Join(d, id.String())
+	if spec.Checkpoint.Dir != "" {
+		dir = checkpointsDir(dir, spec.Checkpoint.Dir)
 		if err := a.fs.MkdirAll(dir); err != nil {
 			return nil, fmt.Errorf("make %s: %w", dir, err)
 		}
 	}
 	if spec.Checkpoint.Store == "bbolt" {
-		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, "checkpoints.db"), Pipeline: id, Codec: a.codec, Logger: logger, ReadOnly: a.looks()})
+		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, boltStoreFile), Pipeline: id, Codec: a.codec, Logger: logger, ReadOnly: a.looks()})
 		if err != nil {
 			return nil, fmt.Errorf("open checkpoint store: %w", err)
 		}
@@ -60,7 +63,7 @@ func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapsho
 		open = snapshot.OpenPebble
 	}
 	s, err := open(ctx, snapshot.LogOptions{
-		FS: a.fs, Dir: filepath.Join(dir, "checkpoints"), Pipeline: id, Catalog: filepath.Join(dir, "catalog.db"), Codec: a.codec, Logger: logger,
+		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
 		ReadOnlyCatalog: a.looks(),
 	})
 	if err != nil {

@@ -129,6 +129,9 @@ func (c *Coordinator) write(ctx context.Context) {
 	j.pressed = c.pressed()
 	c.jobs.Go(func() {
 		defer cancel()
+		if c.bugs.hang != nil {
+			c.bugs.hang()
+		}
 		done, err := c.commit(wctx, j)
 		if err != nil && wctx.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", ErrTimeout, err)

@@ -61,6 +61,8 @@ type Coordinator struct {
 	records   atomic.Uint64 // journal records read since the last barrier
 	stretched atomic.Int64  // the least interval in ns (Stretch)
 
+	beatTurns, beatStep atomic.Uint64 // see Beat
+
 	mu     sync.Mutex // guards inbox, closed
 	inbox  []message
 	closed bool
@@ -94,6 +96,8 @@ type faults struct {
 	retainNewest    bool // the journal is held from the newest checkpoint on, not from the oldest retained
 	releaseEarly    bool // results are released before the manifest is durable
 	forgetAborted   bool // RULES 15: the changes of an aborted checkpoint are not merged back
+
+	hang func() // the writer takes as long as that does
 
 	pause      time.Duration // between an early release and its manifest, an early trim and its prune
 	abortEvery uint64        // no fault: every n-th checkpoint fails before its manifest; 0: none
@@ -199,6 +203,7 @@ func (c *Coordinator) loop(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		c.beatTurns.Add(1)
 		if err := c.step(ctx, Event{Kind: EventWake}); err != nil {
 			return err
 		}
@@ -287,6 +292,7 @@ func (c *Coordinator) step(ctx context.Context, ev Event) error {
 	var acts []Action
 	before := c.state.Phase
 	c.state, acts = Next(c.config(), len(c.o.Tasks), c.state, ev)
+	c.turned()
 	for _, a := range acts {
 		switch a {
 		case ActionInject:

@@ -28,6 +28,13 @@ func plantedFaults() faults {
 	case f.trimBeforePrune:
 		f.pause = trimPause
 	}
+	if once, asked := os.LookupEnv("WEIR_HANG_SNAPSHOT"); asked { // a writer does not return, once: if the file can be removed. The watchdog must find it
+		f.hang = func() {
+			if os.Remove(once) == nil {
+				time.Sleep(24 * time.Hour)
+			}
+		}
+	}
 	f.abortEvery, _ = strconv.ParseUint(os.Getenv("WEIR_ABORT_EVERY"), 10, 64) // 0, none, when it is no number
 	return f
 }

@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/weirstream/weir/agent/savepoints"
+	"github.com/weirstream/weir/pipeline/plan"
 )
 
 // ApplyOptions say which config to bring into force, and how.
@@ -24,11 +24,12 @@ type ApplyOptions struct {
 
 // ApplyEvent is one thing that an apply tells of. The last one has Done.
 type ApplyEvent struct {
-	Pipeline string            `json:"pipeline,omitempty"`
-	Change   string            `json:"change,omitempty"` // unchanged, changed, new, removed
-	Steps    []savepoints.Line `json:"steps,omitempty"`  // of a changed one: what becomes of their state
-	Doing    string            `json:"doing,omitempty"`  // a sentence
-	Done     *ApplyOutcome     `json:"done,omitempty"`
+	Pipeline string              `json:"pipeline,omitempty"`
+	Change   string              `json:"change,omitempty"` // unchanged, changed, new, removed
+	Steps    []savepoints.Line   `json:"steps,omitempty"`  // of a changed one: what becomes of their state
+	Schema   []plan.ColumnChange `json:"schema,omitempty"` // and how the columns of its sources changed
+	Doing    string              `json:"doing,omitempty"`  // a sentence
+	Done     *ApplyOutcome       `json:"done,omitempty"`
 }
 
 // ApplyOutcome is how an apply ended.
@@ -94,7 +95,7 @@ func (c *Client) Apply(ctx context.Context, o ApplyOptions, told func(ApplyEvent
 	for {
 		line, err := lines.ReadBytes('\n')
 		switch {
-		case err == io.EOF:
+		case ended(err):
 			return nil, errors.New("the agent ended within the apply; the next start goes on with it: see weir status")
 		case err != nil:
 			return nil, fmt.Errorf("read the agent's answer: %w", err)

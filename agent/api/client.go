@@ -17,6 +17,14 @@ import (
 // ErrNotRunning: no agent listens on the socket.
 var ErrNotRunning = errors.New("no agent is running")
 
+// ErrEnded: the agent was killed, or stopped, with the request under way.
+var ErrEnded = errors.New("the agent ended before it answered; whether it did what was asked, weir status tells once it runs again")
+
+// ended tells that the other side of the socket is gone.
+func ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
 // Client talks to a running agent.
 type Client struct {
 	socket string
@@ -85,7 +93,9 @@ func read(body io.ReadCloser, err error, method, path string, into any) error {
 	if into == nil {
 		return nil
 	}
-	if err := json.NewDecoder(body).Decode(into); err != nil {
+	if err := json.NewDecoder(body).Decode(into); ended(err) {
+		return fmt.Errorf("%w: %s %s: %w", ErrEnded, method, path, err)
+	} else if err != nil {
 		return fmt.Errorf("read answer of %s %s: %w", method, path, err)
 	}
 	return nil
@@ -103,6 +113,9 @@ func (c *Client) ask(ctx context.Context, method, path string, content io.Reader
 	resp, err := c.http.Do(req)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("%w behind %s (start it with \"weir run\", or name its config with -c)", ErrNotRunning, c.socket)
+	}
+	if ended(err) {
+		return nil, fmt.Errorf("%w: %w", ErrEnded, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask agent: %w", err)

@@ -57,8 +57,11 @@ func checkPath(p string) string {
 	return ""
 }
 
-// fileKind is the path of a file that is read when the agent starts.
-var fileKind = stringKind{textKind{what: "a path of a file"}}
+// fileKind is the path of a file that is read when the agent starts, or the name of a credential.
+var fileKind = secretFileKind{pathOnlyKind}
+
+// pathOnlyKind is a path that is no file to be read.
+var pathOnlyKind = stringKind{textKind{what: "a path of a file"}}
 
 // wordKind is a free non-empty string.
 var wordKind = textKind{what: "a text"}
@@ -79,7 +82,7 @@ var journalObject = &object[Journal]{place: func(j *Journal, at plan.Pos) { j.Po
 }}}
 
 var apiObject = &object[API]{section: section{what: "the api", unknown: notYet(map[string]string{"tcp": "the api answers on its socket; metrics.listen gives the metrics on loopback"}), list: []*setting{
-	set("socket", at(func(a *API) *string { return &a.Socket }).is(fileKind), "Path of the unix socket. Left out: weir.sock in state_dir."),
+	set("socket", at(func(a *API) *string { return &a.Socket }).is(pathOnlyKind), "Path of the unix socket. Left out: weir.sock in state_dir."),
 }}}
 
 var logObject = &object[Log]{section: section{what: "the log", list: []*setting{

@@ -148,6 +148,7 @@ func ParseWith(file string, data []byte, files Files) (*Config, error) {
 	c.complete()
 	c.readLookups(files, &problems)
 	problems = append(problems, c.Validate()...)
+	c.warnOfCredentials(r.credentials)
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}

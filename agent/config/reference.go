@@ -33,7 +33,8 @@ table that reads the file (` + "`agent/config`" + `); a test keeps it so. ` + "`
 - A **name** is made of letters and digits of any script, ` + "`-` and `_`" + `; it begins with a letter, digit or ` + "`_`" + ` and has at most 128 bytes. Names of the
   gateway and of pipelines may hold single dots. Combining marks, spaces, slashes and names that begin with ` + "`$`" + ` are refused. No path is ever made from
   a name, so ` + "`CON` and `0000002`" + ` are fine, on every platform.
-- Secrets stand in files of their own (settings that end in ` + "`_file`, and `key`" + `); their content is never printed.
+- Secrets stand in files of their own (settings that end in ` + "`_file`, and `key`" + `); their content is never printed. ` + "`credential:NAME`" + ` is a file that
+  systemd hands over: ` + "`/etc/weir/credentials/NAME`" + `, which root alone need read ([install.md](install.md#secrets)).
 - YAML anchors, aliases, merge keys and tags are not supported.
 - Flink's names of settings are accepted within a pipeline: [flink-names.md](flink-names.md).
 `

@@ -145,8 +145,9 @@ func secretFile() option { return func(s *setting) { s.secret = true } }
 
 // reader collects the problems of one file.
 type reader struct {
-	problems *plan.Problems
-	given    map[any]plan.Pos // boarded settings of the file, by where their value goes; nil: nobody asks
+	problems    *plan.Problems
+	given       map[any]plan.Pos // boarded settings of the file, by where their value goes; nil: nobody asks
+	credentials []credential     // that were named
 }
 
 func (r *reader) wrong(n *node, label string) {

@@ -16,6 +16,8 @@ import (
 type Edit struct {
 	Rename map[string]string // uid → new uid, of steps and their tables
 	Drop   []string          // uids whose tables are left out
+	// Content: what it holds is not what a pipeline wrote.
+	Content bool
 }
 
 // Copy writes an edited copy of a savepoint into a new file; the original stays. It is for what `was:` and a new plan cannot say. The plan hash
@@ -47,12 +49,17 @@ func Copy(ctx context.Context, fsys disk.FS, f *savepoint.File, path string, e E
 			return savepoint.Summary{}, fmt.Errorf("rename: the savepoint has no step %q", old)
 		}
 	}
+	for old, uid := range e.Rename {
+		if _, moves := e.Rename[uid]; known[uid] && !moves && !slices.Contains(e.Drop, uid) {
+			return savepoint.Summary{}, fmt.Errorf("rename: %s cannot become %q, the savepoint has a step of that uid: rename or drop it first", old, uid)
+		}
+	}
 	for _, uid := range e.Drop {
 		if !known[uid] {
 			return savepoint.Summary{}, fmt.Errorf("drop: the savepoint has no step %q", uid)
 		}
 	}
-	if len(e.Rename)+len(e.Drop) > 0 {
+	if len(e.Rename)+len(e.Drop) > 0 || e.Content {
 		h.PlanHash = make([]byte, len(h.PlanHash))
 	}
 	return savepoint.Create(ctx, fsys, path, savepoint.Content{

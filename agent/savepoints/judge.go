@@ -34,7 +34,9 @@ type Line struct {
 type Verdict struct {
 	Lines []Line `json:"steps"`
 	Same  bool   `json:"same"` // plan and behaviours are those of the savepoint
-	as    map[string]string
+	// Schema is how the columns of the sources changed.
+	Schema []plan.ColumnChange `json:"schema,omitempty"`
+	as     map[string]string
 }
 
 // Take tells under which uid the tables of a step, or source, go on.
@@ -50,7 +52,7 @@ var ErrDropsState = errors.New("the plan would drop state")
 // settings, input columns and behaviour are those that made it: the bytes of an accumulator mean nothing to another. Else the state is dropped,
 // which is an error unless there is none or allow is set.
 func Judge(h *savepoint.Head, entries []uint64, g *plan.Graph, allow bool) (*Verdict, error) {
-	v := &Verdict{as: map[string]string{}, Same: string(h.PlanHash) == string(g.Hash[:])}
+	v := &Verdict{as: map[string]string{}, Same: string(h.PlanHash) == string(g.Hash[:]), Schema: plan.SchemaChanges(string(h.Plan), g)}
 	held, tables := map[string]uint64{}, map[string][]savepoint.Table{}
 	for i, t := range h.Tables {
 		tables[t.UID] = append(tables[t.UID], t)
@@ -97,6 +99,16 @@ func Judge(h *savepoint.Head, entries []uint64, g *plan.Graph, allow bool) (*Ver
 		return v, fmt.Errorf("%w: %s; --allow-dropped-state starts these steps empty", ErrDropsState, strings.Join(lost, "; "))
 	}
 	return v, nil
+}
+
+// Held is how many entries are a pipeline's own state; entries is how much each table has.
+func Held(h *savepoint.Head, entries []uint64) (n uint64) {
+	for i, t := range h.Tables {
+		if !strings.HasPrefix(t.Name, "$") {
+			n += entries[i]
+		}
+	}
+	return n
 }
 
 func (v *Verdict) step(s *plan.Step, b *savepoint.Step, from string, entries uint64, tables []savepoint.Table) {

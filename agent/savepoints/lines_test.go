@@ -38,7 +38,7 @@ func roundTrip(t *rapid.T, spoil func(text string) string) string {
 	}
 	blob := rapid.SliceOfN(rapid.Byte(), 0, 40)
 	h := savepoint.Head{
-		Writer: rapid.String().Draw(t, "writer"), Gateway: rapid.String().Draw(t, "gateway"), Pipeline: "p<&>", UUID: make([]byte, 16), PlanHash: make([]byte, 32),
+		Writer: rapid.String().Draw(t, "writer"), Gateway: rapid.String().Draw(t, "gateway"), Pipeline: "p<&>", UUID: make([]byte, 16), PlanHash: bytes.Repeat([]byte{7}, 32),
 		Checkpoint: rapid.Uint64().Draw(t, "checkpoint"), Position: rapid.Uint64().Draw(t, "position"), ElapsedNs: rapid.Int64Range(0, 1<<62).Draw(t, "elapsed"),
 		Plan: blob.Draw(t, "plan"), Ledger: blob.Draw(t, "ledger"), Trusted: rapid.Bool().Draw(t, "trusted"), Drained: rapid.Bool().Draw(t, "drained"),
 	}

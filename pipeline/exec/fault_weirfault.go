@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/weirstream/weir/pipeline"
 )
@@ -23,6 +24,13 @@ func otherResult(payload []byte) []byte {
 		return payload
 	}
 	return append(payload[:len(payload)-1], fmt.Sprintf(`,"made_by":%d}`, os.Getpid())...)
+}
+
+// plantedHang: WEIR_HANG_TASK=FILE. A task does not return, once: if the file can be removed. The watchdog must find it.
+func plantedHang() {
+	if once, asked := os.LookupEnv("WEIR_HANG_TASK"); asked && os.Remove(once) == nil {
+		time.Sleep(24 * time.Hour)
+	}
 }
 
 // arrival is the planted fault "merge by arrival": an input's rows may reach the merge with the next batch, as if its producer were slow

@@ -125,6 +125,7 @@ func (t *task) handle(ctx context.Context, taken []envelope) (err error) {
 	if b != nil {
 		return t.barrier(ctx, *b)
 	}
+	plantedHang()
 	return t.batch(ctx, taken)
 }
 

@@ -38,7 +38,7 @@ type Head struct {
 	Drained    bool   `cbor:"drained"`    // the watermark was sent to infinity before: no window is open
 
 	PlanHash []byte  `cbor:"plan_hash"`
-	Plan     []byte  `cbor:"plan"` // the pipeline's config, redacted, as YAML; informs
+	Plan     []byte  `cbor:"plan"` // what the plan means, as text; informs
 	Steps    []Step  `cbor:"steps"`
 	Tables   []Table `cbor:"tables"`
 	Sinks    []Sink  `cbor:"sinks"`

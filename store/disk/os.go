@@ -37,21 +37,27 @@ func (osFS) Open(name string) (File, error) {
 func (osFS) Rename(old, new string) error { return os.Rename(old, new) }
 func (osFS) Remove(name string) error     { return os.Remove(name) }
 
-// MkdirAll syncs the parent of each directory that it makes.
+// MkdirAll syncs the parent of each directory that it makes. Where the parent is there and yet nothing can be made in it (/proc, a directory that was removed), that is the error.
 func (o osFS) MkdirAll(dir string) error {
+	err := o.mkdir(dir)
+	if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
+		if err := o.MkdirAll(parent); err != nil {
+			return err
+		}
+		err = o.mkdir(dir)
+	}
+	return err
+}
+
+func (o osFS) mkdir(dir string) error {
 	err := os.Mkdir(dir, 0o750)
 	switch {
 	case err == nil:
 		return o.SyncDir(filepath.Dir(dir))
 	case errors.Is(err, fs.ErrExist):
 		return nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
 	}
-	if err := o.MkdirAll(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	return o.MkdirAll(dir)
+	return err
 }
 
 func (osFS) SyncDir(dir string) error {

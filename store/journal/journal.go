@@ -126,6 +126,9 @@ func (j *Journal) Last() pipeline.Position { return pipeline.Position(j.log.Last
 // Durable implements pipeline.Journal.
 func (j *Journal) Durable() pipeline.Position { return pipeline.Position(j.log.Durable()) }
 
+// Beat tells whether the committer gets on: see log.Log.
+func (j *Journal) Beat() (beat uint64, working bool) { return j.log.Beat() }
+
 // LastStamp is the stamp of the newest durable frame: the agent's clock goes on from it.
 func (j *Journal) LastStamp() pipeline.Stamp { return j.log.LastStamp() }
 

@@ -14,17 +14,18 @@ import (
 
 // faults are planted by tests, or by the environment in a build with -tags weirfault, to show that they would be found; all false otherwise.
 type faults struct {
-	noSync        bool // frames are not synced
-	reuseUnsynced bool // those in segments that were in use before are not
-	noDirSync     bool // new names are not synced
-	noEpoch       bool // neither epoch nor position ties a frame to its segment's present use
-	oldNotSynced  bool // a new segment is written before the old one is synced
-	tailNotSynced bool // recovery trusts what it reads
-	ackEarly      bool // durable is told before the sync
-	keepStale     bool // frames behind the cut are not removed
-	jumpUnwritten bool // positions that are left out are so in memory only
-	jumpAsLoss    bool // they are written as a loss is
-	frameRaw      int  // no fault: smaller frames than frameRawBytes
+	noSync        bool   // frames are not synced
+	reuseUnsynced bool   // those in segments that were in use before are not
+	noDirSync     bool   // new names are not synced
+	noEpoch       bool   // neither epoch nor position ties a frame to its segment's present use
+	oldNotSynced  bool   // a new segment is written before the old one is synced
+	tailNotSynced bool   // recovery trusts what it reads
+	ackEarly      bool   // durable is told before the sync
+	keepStale     bool   // frames behind the cut are not removed
+	jumpUnwritten bool   // positions that are left out are so in memory only
+	jumpAsLoss    bool   // they are written as a loss is
+	hang          func() // a sync takes as long as that does
+	frameRaw      int    // no fault: smaller frames than frameRawBytes
 }
 
 // spaceRetry is how often a full disk is asked again.
@@ -33,10 +34,13 @@ const spaceRetry = time.Second
 // run is the committer. It ends at Close or at a failure.
 func (l *Log) run() {
 	defer close(l.done)
+	defer l.working.Store(false)
 	defer l.due.Stop()
 	retry := time.NewTimer(spaceRetry)
 	defer retry.Stop()
 	for {
+		l.working.Store(true)
+		l.beat.Add(1)
 		do := l.decide(time.Now())
 		switch {
 		case do.stop:
@@ -51,10 +55,12 @@ func (l *Log) run() {
 		case do.retry:
 			retry.Reset(spaceRetry)
 		}
+		l.working.Store(false)
 		select {
 		case <-l.kick:
 		case <-l.due.C:
 		case <-retry.C:
+			l.working.Store(true)
 			l.pollFull()
 		}
 	}
@@ -127,6 +133,9 @@ func (l *Log) commit(timer *time.Timer) error {
 		l.publish(blocks, size, b)
 	}
 	l.showAhead(blocks)
+	if l.bugs.hang != nil {
+		l.bugs.hang()
+	}
 	if !l.careless(l.last) {
 		if err := l.last.sync(); err != nil {
 			return fmt.Errorf("%w: %w", ErrFailed, err)
@@ -287,6 +296,7 @@ func (l *Log) patiently(timer *time.Timer, f func() error) error {
 			return err
 		}
 		l.setFull(true)
+		l.beat.Add(1)
 		l.mu.Lock()
 		closing := l.closing
 		l.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
@@ -51,6 +52,8 @@ type Log struct {
 	kick     chan struct{}
 	due      *time.Timer   // when the open block has waited Linger
 	done     chan struct{} // closed when the committer has ended
+	beat     atomic.Uint64 // see Beat
+	working  atomic.Bool
 
 	mu       sync.Mutex
 	room     sync.Cond // something committed, or the log ended or became full

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,12 @@ func (o *Outbox) recover(rec *Recovery) error {
 		return err
 	}
 	for _, dir := range dirs {
-		s := newStream(o, "")
+		s, known := newStream(o, ""), len(rec.Damaged)
 		if err := s.openLog(dir, rec); err != nil {
 			return err
+		}
+		for i := known; i < len(rec.Damaged); i++ { // the first whole record tells whose it is
+			rec.Damaged[i] = fmt.Sprintf("sink %s: %s", cmp.Or(s.uid, "in "+dir), rec.Damaged[i])
 		}
 		if s.uid == "" || s.forgotten { // made and never used, or given up: it is opened again when somebody asks for it
 			if err := s.closeLog(); err != nil {

@@ -21,7 +21,6 @@ import (
 )
 
 var (
-	binary   string // the agent under test
 	buildDir string // where it is built to
 	building sync.Once
 	lacking  string // why it cannot run here

@@ -21,6 +21,9 @@ import (
 	"github.com/weirstream/weir/tests/rig/volatiledisk"
 )
 
+// binary is the agent under test.
+var binary string
+
 // world is a gateway on a disk that can lose its power, and what is outside of it.
 type world struct {
 	t      *testing.T

@@ -49,19 +49,22 @@ func ReadClaim(ctx context.Context, b bucket.Bucket, gateway string) (Claim, str
 	return c, version, nil
 }
 
+// claimAdvice is for whoever finds a claim that no device writes.
+const claimAdvice = "see who else writes to the store, and remove it there"
+
 func decodeClaim(body []byte) (c Claim, err error) {
 	if err := json.Unmarshal(body, &c); err != nil {
-		return Claim{}, fmt.Errorf("%w: %w", ErrClaim, err)
+		return Claim{}, fmt.Errorf("%w: %w: %s", ErrClaim, err, claimAdvice)
 	}
 	switch {
 	case c.Version > claimVersion:
 		return Claim{}, fmt.Errorf("%w: version %d, this weir knows %d", ErrClaim, c.Version, claimVersion)
 	case c.Version < 1 || c.Major == 0 || c.Board == "":
-		return Claim{}, fmt.Errorf("%w: it names nobody", ErrClaim)
+		return Claim{}, fmt.Errorf("%w: it names nobody: %s", ErrClaim, claimAdvice)
 	case c.Major > majorMax: // it must fence nobody, and there is no major behind it
-		return Claim{}, fmt.Errorf("%w: major %d was not given out by a device: see who else writes to the store, and remove it there", ErrClaim, c.Major)
+		return Claim{}, fmt.Errorf("%w: major %d was not given out by a device: %s", ErrClaim, c.Major, claimAdvice)
 	case len(c.Board) > textsMax || !printable(c.Board) || !printable(c.Key) || !printable(c.By):
-		return Claim{}, fmt.Errorf("%w: board %.64q", ErrClaim, c.Board)
+		return Claim{}, fmt.Errorf("%w: board %.64q: %s", ErrClaim, c.Board, claimAdvice)
 	}
 	return c, nil
 }

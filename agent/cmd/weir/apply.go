@@ -67,6 +67,7 @@ func (o *options) printApply(c *cobra.Command, e *api.ApplyEvent) error {
 	switch {
 	case e.Change != "":
 		fmt.Fprintf(w, "pipeline %s: %s\n", e.Pipeline, e.Change)
+		printSchema(w, e.Schema)
 		if len(e.Steps) == 0 {
 			return nil
 		}

@@ -104,7 +104,7 @@ func TestDropInsAreUnits(t *testing.T) {
 		if err := os.Mkdir(name+".d", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for file, text := range map[string]string{name: strings.ReplaceAll(string(unit), "/usr/local/bin/weir", stub), name + ".d/board.conf": boards.DropIn(p, boards.Facts{})} {
+		for file, text := range map[string]string{name: strings.ReplaceAll(string(unit), "/usr/bin/weir", stub), name + ".d/board.conf": boards.DropIn(p, boards.Facts{})} {
 			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}

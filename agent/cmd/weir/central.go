@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -224,10 +225,24 @@ func uploadsOf(list []central.Listed, names []string) (some []central.Listed, er
 	}
 	for _, n := range names {
 		if !found[n] {
-			err = errors.Join(err, fmt.Errorf("pipeline %s: %w", n, central.ErrNothing))
+			err = errors.Join(err, fmt.Errorf("pipeline %s: %w%s", n, central.ErrNothing, nameless(list)))
 		}
 	}
 	return some, err
+}
+
+// nameless tells of uploads whose newest manifest, in which the name is, cannot be read or is not trusted: the pipeline that is asked for may be among them.
+func nameless(list []central.Listed) string {
+	var b strings.Builder
+	for _, l := range list {
+		if l.Manifest == nil {
+			fmt.Fprintf(&b, "\n  not known is the name of %s: %v", l.UUID, l.Err)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteString("\n  an older upload of it may be whole: give the UUID in place of the name")
+	}
+	return b.String()
 }
 
 // uploadOf is the upload of one pipeline, by name or UUID.

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirstream/weir/uplink/central"
 )
 
 // TestCentralSaysWhatItNeeds: wrong usage is told before anything is asked; an empty store is not an error of ls, and one of fetch.
@@ -30,4 +33,25 @@ func TestCentralSaysWhatItNeeds(t *testing.T) {
 	c.want(0, "[]", "central", "ls", "-o", "json")
 	c.want(1, "no uploaded checkpoint can be fetched", "central", "fetch", "p", "--key", key)
 	c.want(1, "no uploaded checkpoint can be fetched", "central", "verify", "p")
+}
+
+// TestUploadsWhoseNameIsNotKnown: a head that is damaged, or a manifest of another key, has no name; it is told why, and how to go on.
+func TestUploadsWhoseNameIsNotKnown(t *testing.T) {
+	whole := central.Listed{UUID: central.UUID{1}, Manifest: &central.Manifest{Name: "p"}}
+	damaged := central.Listed{UUID: central.UUID{2}, Err: fmt.Errorf("%w: head", central.ErrDamaged)}
+	if some, err := uploadsOf([]central.Listed{whole, damaged}, []string{"p"}); len(some) != 1 || err != nil {
+		t.Errorf("%v, %v", some, err)
+	}
+	if some, err := uploadsOf([]central.Listed{whole, damaged}, []string{damaged.UUID.String()}); len(some) != 1 || err != nil {
+		t.Errorf("by its UUID: %v, %v", some, err)
+	}
+	_, err := uploadsOf([]central.Listed{whole, damaged}, []string{"q"})
+	for _, want := range []string{"pipeline q: no uploaded checkpoint can be fetched", damaged.UUID.String() + ": object is damaged: head", "give the UUID"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\ndoes not say %q", err, want)
+		}
+	}
+	if _, err := uploadsOf([]central.Listed{whole}, []string{"q"}); err == nil || strings.Contains(err.Error(), "UUID") {
+		t.Errorf("%v", err)
+	}
 }

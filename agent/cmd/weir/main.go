@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/savepoints"
+	"github.com/weirstream/weir/agent/systemd"
 )
 
 // The exit codes.
@@ -44,7 +46,11 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, err)
+	text := err.Error()
+	if systemd.JournalConnected() { // each line with the priority of an error (sd-daemon(3))
+		text = "<3>" + strings.ReplaceAll(text, "\n", "\n<3>")
+	}
+	fmt.Fprintln(os.Stderr, text)
 	os.Exit(exitCode(err))
 }
 

@@ -82,9 +82,16 @@ func (o *options) printVerdict(c *cobra.Command, v *savepoints.Verdict) error {
 	if o.output == "json" {
 		return json.NewEncoder(c.OutOrStdout()).Encode(v)
 	}
+	printSchema(c.OutOrStdout(), v.Schema)
 	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 8, 2, ' ', 0)
 	printLines(t, v.Lines)
 	return t.Flush()
+}
+
+func printSchema(w io.Writer, changes []plan.ColumnChange) {
+	for _, c := range changes {
+		fmt.Fprintf(w, "source %s: %s\n", c.Source, c.String())
+	}
 }
 
 func printLines(t io.Writer, lines []savepoints.Line) {

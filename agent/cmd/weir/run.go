@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/systemd"
 	"github.com/weirstream/weir/boards"
 )
 
@@ -37,6 +39,8 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			if missing := cfg.MissingBrokers(); len(missing) > 0 {
 				return usageError{missing.Err()}
 			}
+			// A panic, and the SIGABRT of the service manager's watchdog, would end with code 2, which is that of a wrong config: by a signal, they are no code at all.
+			debug.SetTraceback("crash")
 			logger := newLogger(&cfg.Log)
 			for _, w := range cfg.Warnings {
 				logger.Warn("config", "what", w.String())
@@ -55,11 +59,18 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			if err != nil {
 				return err
 			}
+			if err := systemd.Pace(c.Context(), logger); err != nil {
+				return nil // stopped while it waited
+			}
 			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock, NewBoard: newBoard, Machine: &machine})
 			if err != nil {
 				return err
 			}
-			return runReloading(c.Context(), a)
+			if err := runReloading(c.Context(), a); err != nil {
+				return err
+			}
+			systemd.Lasted()
+			return nil
 		},
 	}
 	c.Flags().StringSliceVar(&allowEmpty, "allow-empty", nil, "pipelines that may start empty when none of their checkpoints is valid")
@@ -114,5 +125,11 @@ func newLogger(l *config.Log) *slog.Logger {
 	if l.Format == "json" {
 		return slog.New(slog.NewJSONHandler(os.Stderr, options))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, options))
+	text := slog.NewTextHandler(os.Stderr, options)
+	if systemd.JournalConnected() {
+		if journal, err := systemd.NewJournal("", level, text); err == nil { // else as text, which gets there as well
+			return slog.New(journal)
+		}
+	}
+	return slog.New(text)
 }

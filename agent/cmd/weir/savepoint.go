@@ -236,6 +236,8 @@ An order that cannot be carried out keeps the pipeline from starting: --cancel, 
 	}
 	f := c.Flags()
 	f.BoolVar(&r.Claim, "claim", false, "the savepoint belongs to the agent from then on, which removes the file once it is restored (default: the file is left alone)")
+	f.Bool("no-claim", false, "the file is left alone: what holds without --claim")
+	c.MarkFlagsMutuallyExclusive("claim", "no-claim")
 	f.BoolVar(&r.AcceptGap, "accept-gap", false, "go on though continuity is broken: the sinks begin a new generation")
 	f.BoolVar(&r.Cancel, "cancel", false, "take back the order of a restore that could not be carried out: the pipeline starts from its own checkpoints")
 	f.BoolVar(&r.AllowDroppedState, "allow-dropped-state", false, "start steps empty whose state this plan cannot take over")

@@ -108,6 +108,7 @@ func TestSavepointFiles(t *testing.T) {
 	path := writeSavepoint(t, c, "s1")
 	c.shows([]string{"savepoint", "ls"}, "PIPELINE", path, "12")
 	c.shows([]string{"savepoint", "verify", path}, "whole")
+	c.refused(exitFailed, []string{"savepoint", "restore", "p", path, "--claim", "--no-claim"}, "none of the others can be")
 	c.shows([]string{"savepoint", "inspect", path}, "pipeline p of cli", "w/last", "3 entries", "1 results that the upstream did not hold", "weir plan 1")
 	var list []api.SavepointInfo
 	if err := json.Unmarshal([]byte(c.shows([]string{"savepoint", "ls", "-o", "json"})), &list); err != nil || len(list) != 1 || list[0].Results != 1 {
@@ -190,6 +191,7 @@ func TestPlanTellsWhatBecomesOfTheState(t *testing.T) {
 	}{
 		{"    sinks:", "      - {uid: n, from: s, by: [k], changed: {value: x}}\n    sinks:\n      - {uid: more, from: n, file: {path: more.jsonl}}", exitChanges, []string{"n", "start empty", "keep"}},
 		{"uid: w, from: s", "uid: v, was: w, from: s", exitUsage, nil}, // the sink reads w
+		{`"a/{k}"}}`, `"a/{k}"}, fields: {x: float}}`, exitChanges, []string{"source s: column x was not declared and is float", "keep"}},
 		{"threshold: 1", "threshold: 2", exitDrops, []string{"w", "incompatible", "became"}},
 		{"by: [k], deadband: {value: x, threshold: 1}", "by: [k], changed: {value: x}", exitDrops, []string{"it was deadband and is changed"}},
 	} {

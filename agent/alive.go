@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// stillness remembers when something last got on. Safe for several callers: the watchdog and /healthz both ask.
+type stillness struct {
+	mu    sync.Mutex
+	at    uint64
+	moved time.Time
+}
+
+// observe notes how far something is, and tells whether it has stood still for longer than most although it was busy each time that it was asked.
+func (s *stillness) observe(at uint64, busy bool, now time.Time, most time.Duration) (stuck bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at != s.at || !busy || s.moved.IsZero() {
+		s.at, s.moved = at, now
+		return false
+	}
+	return now.Sub(s.moved) > most
+}
+
+// hangingJournal: the committer is within one write or sync for stuckAfter. Nothing is acknowledged meanwhile, and no pipeline has anything to do, so that only this tells. A full disk is no
+// hanging: the committer tries again and again.
+func (a *Agent) hangingJournal(now time.Time) error {
+	if beat, working := a.journal.Beat(); a.committing.observe(beat, working, now, stuckFor()) {
+		return fmt.Errorf("the journal hangs in a write or sync: %w for %s", errStuck, stuckFor())
+	}
+	return nil
+}
+
+// hanging tells which part of a pipeline does not get on: a task, or its checkpoints.
+func (at *attempt) hanging(now time.Time) error {
+	handled, pushedBack := at.engine.Handled(), at.pushedBack()
+	if at.progress.observe(uint64(handled), handled < at.agent.journal.Durable() && !pushedBack, now, stuckFor()) {
+		return fmt.Errorf("stands at position %d: %w for %s", handled, errStuck, stuckFor())
+	}
+	b := at.coordinator.Beat()
+	if at.turns.observe(b.Turns, true, now, stuckFor()) {
+		return fmt.Errorf("the coordinator of checkpoints hangs: %w for %s", errStuck, stuckFor())
+	}
+	// A barrier may take the timeout of checkpoints; what follows its failure takes no time.
+	most := at.spec.Checkpoint.Timeout + stuckFor()
+	if at.barriers.observe(b.Step, b.Busy && !(b.Aligning && pushedBack), now, most) {
+		return fmt.Errorf("a checkpoint hangs: %w for %s", errStuck, most)
+	}
+	return nil
+}
