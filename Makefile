@@ -125,6 +125,7 @@ systemd: deps ## the Debian package in a root with systemd as PID 1: install, st
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) build $(PACKAGES)
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags $(SMALL) $(PACKAGES)
 	$(GO) build -tags $(SMALL) -o /dev/null ./agent/cmd/weir

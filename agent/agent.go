@@ -116,7 +116,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		return nil, err
 	}
 	if err := a.open(); err != nil {
-		return nil, errors.Join(err, a.Close())
+		return nil, errors.Join(advise(err), a.Close())
 	}
 	return a, nil
 }
@@ -208,7 +208,7 @@ func (a *Agent) supervise(p run) (*supervisor, error) {
 		if err := a.fence.err(); err != nil { // an apply that was under way may still start plans
 			return fmt.Errorf("%w: %w", errFinal, err)
 		}
-		at := &attempt{agent: a, spec: p.Pipeline, config: p.config, ways: p.ways, held: p.held, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip)}
+		at := &attempt{agent: a, spec: p.Pipeline, config: p.config, ways: p.ways, held: p.held, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip), broken: make(chan error, 1)}
 		return at.run(ctx, ready)
 	})
 	s.spec, s.base, s.poisons.tolerate, s.refused = p, p.Base(), p.Tolerate, a.pipelineRefused

@@ -49,6 +49,7 @@ type attempt struct {
 	steps       []*plan.StepSpec
 	replay      pipeline.Position // results of records up to there are made first, and then sent; 0: see replay.go
 	settled     chan struct{}     // closed once links may begin
+	broken      chan error        // holds why a log takes nothing any more; see storageFailed
 	stale       []string          // lookup files that changed since the checkpoint; it goes on with their earlier content
 }
 
@@ -66,6 +67,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	}
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.coordinator.Run(gctx) })
+	group.Go(func() error { return a.watchStorage(gctx) })
 	for _, l := range a.links {
 		group.Go(func() error {
 			select {

@@ -18,7 +18,7 @@ import (
 func (a *attempt) openDead(ctx context.Context, dir string) error {
 	a.deadLock = a.agent.deadLock(a.id)
 	a.deadLock.Lock()
-	d, err := a.agent.openDead(dir, a.spec, a.log)
+	d, err := a.agent.openDead(dir, a.spec, a.log, a.storageFailed)
 	if err != nil {
 		a.deadLock.Unlock()
 		a.deadLock = nil
@@ -42,9 +42,9 @@ func (a *attempt) closeDead() {
 func (a *attempt) deadOf() deadOf { return deadOf{id: a.id.String(), store: a.dead, log: a.log} }
 
 // openDead recovers the dead letters of a pipeline.
-func (a *Agent) openDead(dir string, spec *config.Pipeline, logger *slog.Logger) (*deadletter.Store, error) {
+func (a *Agent) openDead(dir string, spec *config.Pipeline, logger *slog.Logger, failed func(error)) (*deadletter.Store, error) {
 	d, recovered, err := deadletter.Open(deadletter.Options{
-		FS: a.fs, Dir: dir, Config: deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger,
+		FS: a.fs, Dir: dir, Config: deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger, Failed: failed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)

@@ -59,7 +59,7 @@ func (a *Agent) withDead(ctx context.Context, name string, f func(d deadOf) erro
 	}
 	defer lock.Unlock()
 	logger := a.log.With("pipeline", s.name)
-	store, err := a.openDead(filepath.Join(a.pipelinesDir(), id.String(), deadDir), s.spec.Pipeline, logger)
+	store, err := a.openDead(filepath.Join(a.pipelinesDir(), id.String(), deadDir), s.spec.Pipeline, logger, nil)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) watchFailures(ctx context.Context) error {
 	select {
 	case err := <-a.failed:
-		return fmt.Errorf("journal: %w", err)
+		return advise(fmt.Errorf("journal: %w", err))
 	case err := <-a.refused:
 		return err
 	case <-ctx.Done():

@@ -47,7 +47,7 @@ func (a *Agent) journalStatus() api.JournalStatus {
 	st := a.journal.Stats().Log
 	j := api.JournalStatus{
 		First: uint64(a.journal.First()), Last: uint64(a.journal.Last()), Durable: uint64(a.journal.Durable()), Bytes: st.LiveBytes,
-		BytesMax: a.config.Journal.MaxBytes, Written: st.BytesWritten, Syncs: st.Syncs, Full: st.Full,
+		BytesMax: a.config.Journal.MaxBytes, Written: st.BytesWritten, Syncs: st.Syncs, Full: st.Full, Waits: st.Waits,
 	}
 	select {
 	case err := <-a.failed:
@@ -95,7 +95,7 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 	m := a.coordinator.Metrics()
 	p.Checkpoint = api.CheckpointStatus{
 		ID: m.LastID, Position: uint64(m.LastPosition), AgeSeconds: m.LastGoodAge(time.Now()).Seconds(), Bytes: int64(m.LastBytes),
-		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow),
+		DurationMs: float64(m.LastDuration) / 1e6, Completed: m.Committed, Failed: m.Failed, InARow: uint64(m.FailedInARow), LastError: m.LastError,
 	}
 	p.Large = a.stateStatus()
 	p.Dead = a.deadStatus()
@@ -142,7 +142,10 @@ func problems(s *api.Status) (list []string) {
 	if s.Journal.Failed != "" {
 		list = append(list, "the journal failed: "+s.Journal.Failed)
 	}
-	if s.Journal.Full {
+	switch {
+	case s.Journal.Waits != "":
+		list = append(list, "the journal cannot be written, brokers get no acknowledgements; it is tried each second: "+s.Journal.Waits+"; "+adviceOn(s.Journal.Waits))
+	case s.Journal.Full:
 		list = append(list, "the journal is full: brokers get no acknowledgements; see which pipeline lags, raise journal.max_bytes or free the disk")
 	}
 	list = append(list, flashProblems(s.Flash)...)
@@ -171,7 +174,7 @@ func problems(s *api.Status) (list []string) {
 			list = append(list, fmt.Sprintf("pipeline %s, central store: %s", p.Name, c.Error))
 		}
 		if p.Checkpoint.InARow > 0 {
-			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed", p.Name, p.Checkpoint.InARow))
+			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed: %s", p.Name, p.Checkpoint.InARow, p.Checkpoint.LastError))
 		}
 		if p.Imbalance != "" && p.Lag == 0 {
 			list = append(list, fmt.Sprintf("pipeline %s: the ledger does not match: %s; if it stays so at rest, report it", p.Name, p.Imbalance))

@@ -27,7 +27,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	}
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log,
+		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed,
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.agent.diverged.add(a.spec.Name.Value, sink, seq)
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
@@ -41,6 +41,24 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 		a.log.Error("outbox record is damaged and counts as missing", "what", d)
 	}
 	return a.openDead(ctx, filepath.Join(dir, deadDir))
+}
+
+// storageFailed ends the attempt: a log of it takes nothing any more. The next one opens it through recovery.
+func (a *attempt) storageFailed(err error) {
+	select {
+	case a.broken <- err:
+	default: // one is enough
+	}
+}
+
+// watchStorage gives the failure of the attempt's outbox or dead letters. The journal has the agent, the checkpoints have their coordinator.
+func (a *attempt) watchStorage(ctx context.Context) error {
+	select {
+	case err := <-a.broken:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // openStore opens a pipeline's checkpoints through recovery.

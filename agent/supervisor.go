@@ -187,7 +187,7 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 		s.log.Error("a step fails at one record whenever it is tried; the record becomes a dead letter", "step", at.Step, "position", at.Position, "tries", tries)
 	}
 	wait, again := time.Duration(0), false
-	if !errors.Is(err, errFinal) {
+	if !errors.Is(err, errFinal) || ofDisk(err) { // a file that could not be read may be readable once the disk is well
 		wait, again = s.strategy.Next(history, time.Since(s.since), random())
 	}
 	if !again {

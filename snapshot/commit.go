@@ -282,7 +282,7 @@ func (c *Coordinator) wrote(done *written) {
 		return
 	}
 	if done.m == nil {
-		c.meter.with(func(m *Metrics) { m.Idle, m.FailedInARow, m.Alarm = m.Idle+1, 0, false })
+		c.meter.with(func(m *Metrics) { m.Idle, m.FailedInARow, m.Alarm, m.LastError = m.Idle+1, 0, false, "" })
 		c.answer(&c.now, answer{c: Checkpoint{c.current.ID, c.current.Position, c.current}})
 		return
 	}
@@ -299,12 +299,15 @@ func (c *Coordinator) wrote(done *written) {
 		t.LastBytes, t.LastEntries = done.bytes, done.entries
 		t.Committed++
 		t.FrameBytes += done.bytes
-		t.FailedInARow, t.Alarm = 0, false
+		t.FailedInARow, t.Alarm, t.LastError = 0, false, ""
 		c.describe(t)
 	})
 	c.log.Debug("checkpoint committed", "id", m.ID, "position", uint64(m.Position), "bytes", done.bytes, "took", took)
 	c.answer(&c.now, answer{c: Checkpoint{m.ID, m.Position, m}})
 }
+
+// complaintEvery: of checkpoints that fail one after the other the first is told, and one now and then.
+const complaintEvery = time.Minute
 
 // failed counts a checkpoint that was aborted.
 func (c *Coordinator) failed(phase Phase) {
@@ -313,8 +316,16 @@ func (c *Coordinator) failed(phase Phase) {
 		err = fmt.Errorf("%w after %s, %d of %d tasks delivered", ErrTimeout, c.o.Config.Timeout, len(c.snaps), len(c.o.Tasks))
 		c.lastErr = err
 	}
-	c.meter.with(func(m *Metrics) { m.Failed, m.FailedInARow = m.Failed+1, c.state.Failures })
-	c.log.Warn("checkpoint failed", "id", c.state.ID, "in_a_row", c.state.Failures, "error", err)
+	c.meter.with(func(m *Metrics) {
+		m.Failed, m.FailedInARow = m.Failed+1, c.state.Failures
+		if err != nil {
+			m.LastError = err.Error()
+		}
+	})
+	if now := time.Now(); c.state.Failures <= 1 || now.Sub(c.complained) >= complaintEvery {
+		c.complained = now
+		c.log.Warn("checkpoint failed", "id", c.state.ID, "in_a_row", c.state.Failures, "error", err)
+	}
 	c.answer(&c.now, answer{err: fmt.Errorf("checkpoint %d: %w", c.state.ID, err)})
 }
 

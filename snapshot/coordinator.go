@@ -68,23 +68,24 @@ type Coordinator struct {
 	closed bool
 	wake   chan struct{} // holds one token: the inbox or records changed
 
-	state     State
-	current   *Manifest
-	kept      []retainedCheckpoint // oldest first, current is the last
-	base      BaseRef              // merged, not yet named by a manifest
-	rebasing  bool
-	rebaseAt  uint64 // no merge before this checkpoint: the last one failed
-	snaps     map[string]pipeline.TaskSnapshot
-	latest    pipeline.TaskSnapshot
-	next      []*waiter          // calls that wait for a barrier to come
-	now       []*waiter          // calls that wait for the barrier under way
-	held      map[*waiter]uint64 // checkpoints that stay although newer ones are enough
-	keepFrom  uint64             // changes since that checkpoint are kept; 0: none
-	demanded  bool               // the barrier under way has waiting Trigger calls
-	aligned   time.Time
-	lastWrite time.Time
-	lastErr   error
-	cancel    context.CancelFunc // of the running Inject or writer
+	state      State
+	current    *Manifest
+	kept       []retainedCheckpoint // oldest first, current is the last
+	base       BaseRef              // merged, not yet named by a manifest
+	rebasing   bool
+	rebaseAt   uint64 // no merge before this checkpoint: the last one failed
+	snaps      map[string]pipeline.TaskSnapshot
+	latest     pipeline.TaskSnapshot
+	next       []*waiter          // calls that wait for a barrier to come
+	now        []*waiter          // calls that wait for the barrier under way
+	held       map[*waiter]uint64 // checkpoints that stay although newer ones are enough
+	keepFrom   uint64             // changes since that checkpoint are kept; 0: none
+	demanded   bool               // the barrier under way has waiting Trigger calls
+	aligned    time.Time
+	lastWrite  time.Time
+	lastErr    error
+	complained time.Time          // when a failed checkpoint was last told
+	cancel     context.CancelFunc // of the running Inject or writer
 
 	jobs sync.WaitGroup // every goroutine that Run started
 	bugs faults

@@ -20,7 +20,8 @@ type Metrics struct {
 	Idle          uint64 // barriers after which nothing was written, since nothing but the position moved
 	Failed        uint64
 	FailedInARow  int
-	Alarm         bool // FailedInARow reached Config.AlarmAfter
+	LastError     string // of the newest checkpoint that failed; "" once one is committed
+	Alarm         bool   // FailedInARow reached Config.AlarmAfter
 	FrameBytes    uint64
 	Rebases       uint64
 	RebaseFailed  uint64

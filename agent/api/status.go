@@ -63,6 +63,7 @@ type JournalStatus struct {
 	Syncs    uint64 `json:"syncs_total"`
 	Full     bool   `json:"full"`
 	Failed   string `json:"failed,omitempty"`
+	Waits    string `json:"waits,omitempty"` // why a write waits: the disk is full or read-only
 }
 
 // SessionStatus is one broker session.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/pipeline"
@@ -64,6 +65,8 @@ type Options struct {
 	Stamp  func() pipeline.Stamp
 	Codec  *log.Codec // of the log; nil: one of its own
 	Logger *slog.Logger
+	// Failed is called once when the store takes nothing any more until it is closed and opened again. It must not block. nil: every Append tells.
+	Failed func(error)
 }
 
 // Entry is one dead letter.
@@ -103,6 +106,8 @@ type Store struct {
 	stamp  func() pipeline.Stamp
 	grown  chan struct{} // a token when there may be something for the feed
 	faults faults
+
+	shown atomic.Pointer[Stats] // by Stats, the last time
 
 	mu      sync.Mutex
 	known   map[name]*ranges
@@ -155,6 +160,13 @@ func Open(o Options) (*Store, *Recovery, error) {
 	s := &Store{config: o.Config, log: l, logger: o.Logger, stamp: o.Stamp, grown: make(chan struct{}, 1), known: map[name]*ranges{}, removed: ranges{all: true}}
 	if s.stamp == nil {
 		s.stamp = func() pipeline.Stamp { return pipeline.Stamp{} }
+	}
+	if o.Failed != nil {
+		l.OnDurable(func(_ uint64, err error) {
+			if err != nil {
+				o.Failed(fmt.Errorf("dead letters: %w", err))
+			}
+		})
 	}
 	rec := &Recovery{Log: lr}
 	if err := s.recover(rec); err != nil {
@@ -323,9 +335,22 @@ func (s *Store) blocks(ctx context.Context, from uint64, f func(*log.Block) bool
 	return nil
 }
 
-// Stats may be read at any time.
+// statsPoll is how long Stats waits between two looks whether an Append has ended.
+const statsPoll = time.Millisecond
+
+// Stats may be read at any time, also while an Append waits for a disk that is full: then they are those of the last look.
 func (s *Store) Stats() Stats {
-	s.mu.Lock()
+	for !s.mu.TryLock() {
+		if l := s.log.Stats(); l.Waits != "" {
+			st := Stats{}
+			if last := s.shown.Load(); last != nil {
+				st = *last
+			}
+			st.Log = l
+			return st
+		}
+		time.Sleep(statsPoll)
+	}
 	defer s.mu.Unlock()
 	st := Stats{Kept: s.kept, Expired: s.expired, Requeued: s.put, Repeated: s.repeats, Log: s.log.Stats()}
 	st.Held = s.kept - min(s.kept, s.goneNo+s.removed.count())
@@ -333,6 +358,7 @@ func (s *Store) Stats() Stats {
 	if s.headAt > s.gone && st.Held > 0 {
 		st.Oldest = s.head.Wall
 	}
+	s.shown.Store(&st)
 	return st
 }
 

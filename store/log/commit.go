@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -24,6 +23,9 @@ type faults struct {
 	keepStale     bool   // frames behind the cut are not removed
 	jumpUnwritten bool   // positions that are left out are so in memory only
 	jumpAsLoss    bool   // they are written as a loss is
+	syncAgain     bool   // a sync that failed is tried again, and believed
+	fullIsDone    bool   // a write without space counts as done
+	noPause       bool   // it is tried as fast as it can be
 	hang          func() // a sync takes as long as that does
 	frameRaw      int    // no fault: smaller frames than frameRawBytes
 }
@@ -137,7 +139,11 @@ func (l *Log) commit(timer *time.Timer) error {
 		l.bugs.hang()
 	}
 	if !l.careless(l.last) {
-		if err := l.last.sync(); err != nil {
+		err := l.last.sync()
+		if err != nil && l.bugs.syncAgain {
+			err = l.last.sync()
+		}
+		if err != nil {
 			return fmt.Errorf("%w: %w", ErrFailed, err)
 		}
 	}
@@ -178,6 +184,9 @@ func (l *Log) writeFrame(h *header, raw []byte, timer *time.Timer) error {
 	seg.dirty = true
 	if err := l.patiently(timer, func() error {
 		_, err := seg.file.WriteAt(l.frame, off)
+		if l.bugs.fullIsDone && passes(err) {
+			return nil
+		}
 		return err
 	}); err != nil {
 		return fmt.Errorf("%w: write %s at %d: %w", ErrFailed, seg.name, off, err)
@@ -232,6 +241,9 @@ func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error 
 	reused := seg != nil
 	if !reused {
 		if err := l.patiently(timer, func() (err error) {
+			if err := l.roomFor(size); err != nil {
+				return err
+			}
 			l.number++
 			seg, err = createSegment(l.o.FS, l.o.Dir, l.number, size, !l.bugs.noDirSync)
 			return err
@@ -244,7 +256,7 @@ func (l *Log) rotate(first, synced uint64, need int64, timer *time.Timer) error 
 	}
 	l.epoch += 1 + rand.Uint64N(epochStep)
 	seg.epoch, seg.first, seg.frames, seg.end, seg.dirty, seg.reused = l.epoch, first, nil, headerBytes, true, reused
-	if err := seg.mark(flagStart, seg.epoch, first, synced); err != nil {
+	if err := l.patiently(timer, func() error { return seg.mark(flagStart, seg.epoch, first, synced) }); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	l.mu.Lock()
@@ -288,25 +300,44 @@ func (l *Log) takeFree(size int64) *segment {
 	return nil
 }
 
-// patiently does f again as long as the disk has no space for it; meanwhile the log is full. Nothing of it was acknowledged.
+// patiently does f again as long as the disk has no space for it, or is read-only; meanwhile the log is full. Nothing of it was acknowledged. f is a write, never a sync:
+// what a sync that failed has written is not known.
 func (l *Log) patiently(timer *time.Timer, f func() error) error {
-	for {
+	for waited := false; ; waited = true {
 		err := f()
-		if !errors.Is(err, syscall.ENOSPC) {
+		if !passes(err) {
+			if waited {
+				l.setWaits(nil)
+			}
 			return err
 		}
+		l.complain(err)
+		l.setWaits(err)
 		l.setFull(true)
 		l.beat.Add(1)
+		if timer == nil || !l.pause(timer) {
+			return err
+		}
+	}
+}
+
+// pause waits until the disk is to be asked again; false: the log closes.
+func (l *Log) pause(timer *time.Timer) bool {
+	timer.Reset(spaceRetry)
+	if l.bugs.noPause {
+		timer.Reset(spaceRetry / 1000)
+	}
+	for {
 		l.mu.Lock()
 		closing := l.closing
 		l.mu.Unlock()
-		if closing || timer == nil {
-			return err
+		if closing {
+			return false
 		}
-		timer.Reset(spaceRetry)
 		select {
-		case <-l.kick:
+		case <-l.kick: // somebody waits for a commit: that makes no room
 		case <-timer.C:
+			return true
 		}
 	}
 }

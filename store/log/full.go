@@ -1,5 +1,12 @@
 package log
 
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+)
+
 // space is what decides whether the log is full, in bytes.
 type space struct {
 	live, spare  int64 // segments in use, recycled ones
@@ -30,6 +37,41 @@ func (l *Log) judgeFull() {
 	full := l.full
 	l.mu.Unlock()
 	l.setFull(s.verdict(full))
+}
+
+// passes tells whether a write that failed may succeed later though nothing here changes: the disk is full, or read-only.
+func passes(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
+}
+
+// roomFor looks before a segment file is filled: on a full disk each try would write what there is room for, and remove it again.
+func (l *Log) roomFor(size int64) error {
+	free, err := l.o.FS.Free(l.o.Dir)
+	if err != nil || free >= size { // not known: the writes tell
+		return nil
+	}
+	return fmt.Errorf("make segment of %d bytes in %s, %d are free: %w", size, l.o.Dir, free, syscall.ENOSPC)
+}
+
+// complaintEvery keeps a disk that stays full from filling the operator's log.
+const complaintEvery = 10 * time.Minute
+
+// complain tells why a write waits: at once, then now and then.
+func (l *Log) complain(err error) {
+	if now := time.Now(); l.complained.IsZero() || now.Sub(l.complained) >= complaintEvery {
+		l.complained = now
+		l.o.Logger.Error("write waits: the disk is full or read-only; nothing is lost, it is tried each second", "dir", l.o.Dir, "error", err)
+	}
+}
+
+// setWaits notes why a write waits; nil: none does.
+func (l *Log) setWaits(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Waits = ""
+	if err != nil {
+		l.stats.Waits = err.Error()
+	}
 }
 
 // pollFull asks again whether a full disk has space: others may have freed it.

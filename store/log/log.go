@@ -36,7 +36,7 @@ type Options struct {
 	Logger *slog.Logger // nil: silent
 }
 
-// Log is safe for use by several goroutines. The committer owns last, epoch, number, packed and frame; mu guards what is below it.
+// Log is safe for use by several goroutines. The committer owns last, epoch, number, packed, frame and complained; mu guards what is below it.
 type Log struct {
 	o      Options
 	bugs   faults
@@ -45,6 +45,8 @@ type Log struct {
 	number uint64   // highest file number used
 	packed []byte
 	frame  []byte
+
+	complained time.Time // when a write was last said to wait
 
 	trimming sync.Mutex   // one Trim at a time
 	judging  sync.Mutex   // one verdict on full at a time, so that callbacks come in order
@@ -342,7 +344,8 @@ type Stats struct {
 	DiskBytes              int64  // with the spare ones
 	MaxBytes               int64
 	Full                   bool
-	Failed                 error // nil while it works
+	Failed                 error  // nil while it works
+	Waits                  string // why a write waits: the disk is full or read-only; "": none does
 }
 
 // Stats may be called at any time.

@@ -4,7 +4,8 @@ import "fmt"
 
 // Trim recycles the segments whose records all lie below before; the newest segment stays. Records below before may therefore still be
 // held. Durable order: the hook of SetBeforeRecycle (it syncs what it adds), then segment by segment from the oldest: its first
-// sector says "free", synced, before the next one is touched. A crash between leaves a shorter trim. Repeating it is harmless.
+// sector says "free", synced, before the next one is touched. A crash between leaves a shorter trim, and so does a disk that is full or read-only, which is an error.
+// Repeating it is harmless.
 func (l *Log) Trim(before uint64) error {
 	l.trimming.Lock()
 	defer l.trimming.Unlock()
@@ -30,6 +31,10 @@ func (l *Log) Trim(before uint64) error {
 	l.mu.Unlock()
 	for i, s := range gone {
 		err := s.mark(flagFree, s.epoch, cut, synced)
+		if passes(err) { // nothing was written of it
+			l.takeBack(gone[i:])
+			return err
+		}
 		if err == nil {
 			err = s.sync()
 		}
@@ -62,6 +67,15 @@ func (l *Log) trimmable(before uint64) (n int, cut uint64, hook func(uint64) err
 		return 0, 0, nil, nil
 	}
 	return n, l.segments[n].first, l.hook, nil
+}
+
+// takeBack puts segments that could not be marked free back in front of those in use: they are trimmed another time.
+func (l *Log) takeBack(list []*segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.segments = append(list, l.segments...)
+	l.first = list[0].first
+	l.stats.SegmentsRecycled -= uint64(len(list))
 }
 
 // forget keeps segments that could not be recycled among the files to close.

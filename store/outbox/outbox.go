@@ -34,6 +34,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Divergence is called when a replayed result differs from what upstream holds under its number. nil: it is logged. It must not call the outbox.
 	Divergence func(sink string, seq, held, made uint64)
+	// Failed is called once for each log that failed: it takes nothing any more until the outbox is closed and opened again. It must not block.
+	Failed func(error)
 }
 
 // Recovery tells what Open found.

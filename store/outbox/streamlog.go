@@ -50,6 +50,13 @@ func (s *Stream) openLog(dir string, rec *Recovery) error {
 			signal(s.room)
 		}
 	})
+	if o.Failed != nil {
+		l.OnDurable(func(_ uint64, err error) {
+			if err != nil {
+				o.Failed(fmt.Errorf("outbox of sink %s: %w", s.uid, err))
+			}
+		})
+	}
 	if err := s.recover(rec); err != nil {
 		return errors.Join(fmt.Errorf("read outbox log: %w", err), s.closeLog())
 	}
