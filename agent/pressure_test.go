@@ -232,19 +232,7 @@ func every(ops int) int {
 func (p *pressed) live(t *testing.T, pressure disktest.Pressure, k, times int) {
 	deadline := time.Now().Add(pressedPatience)
 	late := func() bool { return time.Now().After(deadline) }
-	if err := p.up(); err != nil {
-		t.Fatal(err)
-	}
-	p.await("session", func(s *api.Status) bool { return s.Sessions[0].State == "ready" })
-	p.publish(20)
-	if !p.until(late) {
-		t.Fatal("no first life")
-	}
-	p.down(t)
-	p.agent = nil
-	if len(p.ended)+len(p.refused) > 0 {
-		t.Fatalf("ended %v, refused %v", p.ended, p.refused)
-	}
+	p.lives(t, late)
 	p.strain.Fail(pressure, k, times)
 	began := time.Now()
 	var hurt time.Time // since when it fails
@@ -273,6 +261,24 @@ func (p *pressed) live(t *testing.T, pressure disktest.Pressure, k, times int) {
 	t.Logf("%d operations failed: %v; ended %v; refused %v", n, by, p.ended, p.refused)
 	p.check(t)
 	p.judge(t, pressure)
+}
+
+// lives is a first life, without trouble.
+func (p *pressed) lives(t *testing.T, late func() bool) {
+	t.Helper()
+	if err := p.up(); err != nil {
+		t.Fatal(err)
+	}
+	p.await("session", func(s *api.Status) bool { return s.Sessions[0].State == "ready" })
+	p.publish(20)
+	if !p.until(late) {
+		t.Fatal("no first life")
+	}
+	p.down(t)
+	p.agent = nil
+	if len(p.ended)+len(p.refused) > 0 {
+		t.Fatalf("ended %v, refused %v", p.ended, p.refused)
+	}
 }
 
 func (p *pressed) problems() []string {
