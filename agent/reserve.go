@@ -1,11 +1,9 @@
 package agent
 
 import (
-	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/log"
 	"github.com/weirstream/weir/store/outbox"
-
-	"github.com/weirstream/weir/snapshot"
 )
 
 // A disk gets full from the intake down, so that what empties it can still be written: the journal leaves journal.reserve free, the results and dead letters that its records make
@@ -16,19 +14,24 @@ const (
 	checkpointsShare = 4
 )
 
-// reserveOf is what a part leaves free of the disk of state_dir, in bytes.
-func reserveOf(cfg *config.Config, share int64) int64 { return cfg.Journal.ReserveBytes / share }
+// reserve is what a part leaves free of the disk of state_dir, in bytes.
+func (a *Agent) reserve(share int64) int64 {
+	if a.options.oneReserve {
+		share = 1
+	}
+	return a.config.Journal.ReserveBytes / share
+}
 
 // outboxConfig takes the settings over.
-func outboxConfig(cfg *config.Config) outbox.Config {
+func (a *Agent) outboxConfig() outbox.Config {
 	c := outbox.Default()
-	c.Log.ReserveBytes = reserveOf(cfg, resultsShare)
+	c.Log.ReserveBytes = a.reserve(resultsShare)
 	return c
 }
 
 // checkpointLogConfig takes the settings over.
-func checkpointLogConfig(cfg *config.Config) *log.Config {
+func (a *Agent) checkpointLogConfig() *log.Config {
 	c := snapshot.DefaultLogConfig()
-	c.ReserveBytes = reserveOf(cfg, checkpointsShare)
+	c.ReserveBytes = a.reserve(checkpointsShare)
 	return &c
 }

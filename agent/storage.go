@@ -27,7 +27,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	}
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: outboxConfig(a.agent.config), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed,
+		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed,
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.agent.diverged.add(a.spec.Name.Value, sink, seq)
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
@@ -81,7 +81,7 @@ func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapsho
 		open = snapshot.OpenPebble
 	}
 	s, err := open(ctx, snapshot.LogOptions{
-		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Log: checkpointLogConfig(a.config), Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
+		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Log: a.checkpointLogConfig(), Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
 		ReadOnlyCatalog: a.looks(),
 	})
 	if err != nil {
