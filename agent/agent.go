@@ -61,6 +61,7 @@ type Options struct {
 	checks       bool                  // a check or a repair: who speaks for this gateway is not settled, and the central store is not asked (checkidentity.go)
 	still        bool                  // it will not run, and listens nowhere
 	late         bool                  // planted by tests: it listens when all is recovered
+	deaf         bool                  // planted by tests: an attempt goes on when a log of it takes nothing any more
 	oneReserve   bool                  // planted by tests: all logs leave the same space free
 	looks        bool                  // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }

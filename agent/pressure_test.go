@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,6 +216,47 @@ func TestPressureAnywhere(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPlantedFaultUnderPressureIsFound: an agent that does not hear that an outbox takes nothing any more is stuck for ever; one that hears it goes on by itself, exactly.
+func TestPlantedFaultUnderPressureIsFound(t *testing.T) {
+	d := press(t)
+	for _, deaf := range []bool{false, true} {
+		p := newPressed(t, d, "log")
+		p.lives(t, inTime())
+		p.strain = d.Below(filepath.Join(p.dir, "state", "pipelines", p.uuid(t), "outbox"))
+		p.options.deaf = deaf
+		if err := p.up(); err != nil {
+			t.Fatal(err)
+		}
+		p.await("it runs", func(s *api.Status) bool { return s.Sessions[0].State == "ready" && s.Pipelines[0].State == "running" })
+		p.strain.Fail(disktest.FailSync, 1, 1) // behind the recovery, which ends the attempt by itself
+		p.publish(25)
+		stuck := 0
+		settled := p.until(func() bool {
+			if n, _ := p.strain.Failed(); n > 0 && deaf && p.agent.Status().Pipelines[0].Checkpoint.InARow > 0 {
+				stuck++ // each is a look, some time behind the one before
+			}
+			return stuck > 200
+		})
+		if settled == deaf {
+			t.Errorf("deaf: %t, and it settled: %t", deaf, settled)
+		}
+		p.down(t)
+		if !deaf {
+			p.check(t)
+		}
+	}
+}
+
+// uuid names the state of the pipeline.
+func (p *pressed) uuid(t *testing.T) string {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(p.dir, "state", "pipelines"))
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	return list[0].Name()
 }
 
 // every is the step from one operation to the next that fails; WEIR_PRESSURE=all takes each.

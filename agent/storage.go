@@ -45,6 +45,9 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 
 // storageFailed ends the attempt: a log of it takes nothing any more. The next one opens it through recovery.
 func (a *attempt) storageFailed(err error) {
+	if a.agent.options.deaf {
+		return
+	}
 	select {
 	case a.broken <- err:
 	default: // one is enough
