@@ -71,7 +71,7 @@ const onePipeline = `
 `
 
 func newBench(t *testing.T, pipelines string) *bench {
-	b := &bench{t: t, dir: t.TempDir(), options: Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}}
+	b := &bench{t: t, dir: t.TempDir(), options: Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), system: soundStorage(t)}}
 	r, err := receiver.Open(receiver.Options{Path: filepath.Join(b.dir, "far.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

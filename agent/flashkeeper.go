@@ -36,12 +36,14 @@ type flashKeeper struct {
 	window   time.Duration
 	began    time.Time // of this process: running time counts from here, by the monotonic clock
 	setting  flash.Setting
-	why      string // of the setting, as far as it is not the configured one
-	short    string // why the budget is passed all the same
-	told     string // short, as the log has it
+	base     flash.Setting // as configured, at the last look
+	why      string        // of the setting, as far as it is not the configured one
+	short    string        // why the budget is passed all the same
+	told     string        // short, as the log has it
 	measured flashWindowed
 	findings []flash.Finding
 	proof    string
+	unkept   bool // the record could not be made durable, and the log has it
 
 	interval atomic.Int64 // the least one between checkpoints, in ns; 0: as configured
 
@@ -82,17 +84,21 @@ func (a *Agent) openFlash() *flashKeeper {
 		k.log.Warn("storage of state_dir", "what", f.What, "do", f.Do)
 	}
 	k.log.Info("storage of state_dir", "disk", d.Name(), "through", d.Via, "not_known", d.Why, "fsync", k.proof, "wear", sys.Wear(d.Disks).String())
-	k.setting = k.limits(0).Base
+	k.base = k.limits(0).Base
+	k.setting = k.base
 	k.measured = k.here(0)
 	k.tell(0)
 	return k
 }
 
-// proveSync keeps the record, which a start does anyway, and looks whether the disk was told to flush.
+// proveSync keeps the record, which a start does anyway, and looks whether the disk was told to flush. Where there is nothing to keep it claims nothing.
 func (k *flashKeeper) proveSync(sys flash.System, d *flash.Device) {
 	before, err := sys.Read(d.Disks)
-	if kerr := k.meter.Keep(); kerr != nil {
-		k.log.Warn("what was written to flash is not kept", "error", kerr)
+	if !k.meter.Keeps() {
+		k.proof = "whether an fsync reaches the disk was not tried: " + flashFile + " is left as it is"
+		return
+	}
+	if !k.keep() {
 		return
 	}
 	after, aerr := sys.Read(d.Disks)
@@ -127,6 +133,11 @@ func (k *flashKeeper) run(ctx context.Context) error {
 func (k *flashKeeper) look(now time.Duration) {
 	if err := k.meter.Look(now); err == nil {
 		limits := k.limits(now)
+		if set := follow(k.setting, k.base, limits.Base); set != k.setting {
+			k.setting = set
+			k.force(limits)
+		}
+		k.base = limits.Base
 		if now-k.measured.at >= max(k.window, 3*k.setting.Interval) || limits.Bound(k.setting) != k.setting {
 			k.decide(limits, now)
 		}
@@ -138,10 +149,14 @@ func (k *flashKeeper) look(now time.Duration) {
 	k.tell(now)
 }
 
-func (k *flashKeeper) keep() {
-	if err := k.meter.Keep(); err != nil {
+// keep makes the record durable. That it cannot be is told once, until it can again: it is tried at each look, and a log wears flash too.
+func (k *flashKeeper) keep() bool {
+	err := k.meter.Keep()
+	if err != nil && !k.unkept {
 		k.log.Warn("what was written to flash is not kept", "error", err)
 	}
+	k.unkept = err != nil
+	return err == nil
 }
 
 // here is where a window begins.
@@ -167,6 +182,17 @@ func (k *flashKeeper) limits(now time.Duration) flash.Limits {
 	}
 	l.Most.Interval = min(l.Most.Interval, roomFor(k.agent.config.Journal.MaxBytes, retained, k.framesPerSecond(now)))
 	return l
+}
+
+// follow is pure: what is set as configured stays so when the config changes while the agent runs (weir apply), and is no stretch.
+func follow(set, was, is flash.Setting) flash.Setting {
+	if set.Linger == was.Linger {
+		set.Linger = is.Linger
+	}
+	if set.Interval == was.Interval {
+		set.Interval = is.Interval
+	}
+	return set
 }
 
 func (k *flashKeeper) framesPerSecond(now time.Duration) float64 {

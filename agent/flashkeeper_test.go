@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/flash"
+	"github.com/weirstream/weir/store/disk"
 )
 
 // fakeCard is a machine with one eMMC, whose counters the test sets.
@@ -42,6 +44,13 @@ func newFakeCard(t *testing.T, options string) *fakeCard {
 	}
 	c.wrote(0, 0)
 	return c
+}
+
+// soundStorage is one of which nothing is found: what a test sees must not depend on where the directory of tests lies, which may be memory or an overlay.
+func soundStorage(t *testing.T) flash.System {
+	card := newFakeCard(t, "rw")
+	card.put("sys/devices/block/mmcblk0/queue/write_cache", "write through\n")
+	return card.sys
 }
 
 func (c *fakeCard) put(name, content string) {
@@ -173,6 +182,69 @@ func TestStorageFindings(t *testing.T) {
 		}
 	}
 	b.halt()
+}
+
+// TestRecordThatStaysIsNoAlarm: where a newer version's record is left alone nothing is written that could show a flush, and none is missed.
+func TestRecordThatStaysIsNoAlarm(t *testing.T) {
+	b := flashBench(t, newFakeCard(t, "rw"), "{}")
+	if err := os.MkdirAll(filepath.Join(b.dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "state", flashFile), []byte(`{"version":2}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	s := b.await("a start", func(s *api.Status) bool { return s.Flash != nil })
+	if all := strings.Join(s.Problems, "\n"); strings.Contains(all, "did not flush") || !strings.Contains(s.Flash.Sync, "was not tried") {
+		t.Errorf("%q, problems: %s", s.Flash.Sync, all)
+	}
+	b.halt()
+}
+
+// TestKeepIsToldOnce: a record that cannot be written is tried again at each look, and is a line in the log once.
+func TestKeepIsToldOnce(t *testing.T) {
+	card := newFakeCard(t, "rw")
+	dir := filepath.Join(t.TempDir(), "gone")
+	m, err := flash.Open(flash.Options{System: card.sys, FS: disk.OS, File: filepath.Join(dir, flashFile), Dir: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	k := &flashKeeper{meter: m, log: slog.New(slog.NewTextHandler(&lines, nil))}
+	tell := func() int { return strings.Count(lines.String(), "is not kept") }
+	for range 3 {
+		k.keep()
+	}
+	if tell() != 1 {
+		t.Errorf("told %d times: %s", tell(), &lines)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if !k.keep() {
+		t.Errorf("not kept: %s", &lines)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if k.keep(); tell() != 2 {
+		t.Errorf("told %d times in all: %s", tell(), &lines)
+	}
+}
+
+// TestBaseThatChangesIsNoStretch: a pipeline with another interval comes or goes while nothing is stretched; what is stretched stays.
+func TestBaseThatChangesIsNoStretch(t *testing.T) {
+	was := flash.Setting{Linger: time.Millisecond, Interval: 10 * time.Second}
+	for _, is := range []time.Duration{5 * time.Second, 20 * time.Second, 0} {
+		base := flash.Setting{Linger: time.Millisecond, Interval: is}
+		if got := follow(was, was, base); got != base {
+			t.Errorf("%+v, want %+v", got, base)
+		}
+		stretched := flash.Setting{Linger: 80 * time.Millisecond, Interval: 40 * time.Second}
+		if got := follow(stretched, was, base); got != stretched {
+			t.Errorf("%+v, want %+v", got, stretched)
+		}
+	}
 }
 
 // TestRoomFor: stretched checkpoints do not fill the journal.

@@ -27,7 +27,7 @@ func (a *Agent) openJournal(dir string, after pipeline.Position) error {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	a.journal = jr
-	a.openClock(jr.LastStamp())
+	a.openClock(jr.LastStamp(), recovery.LastTrusted)
 	a.log.Info("journal recovered", "first", uint64(jr.First()), "last", uint64(jr.Last()), "recovery", recovery)
 	jr.OnDurable(func(_ pipeline.Position, err error) {
 		if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
-// openClock makes the clock that goes on from the journal's last stamp, and says so when the machine's clock cannot be right.
-func (a *Agent) openClock(last pipeline.Stamp) {
-	a.clock = clock.New(clock.Options{Last: last, Build: buildTimeMs(), TrustAlways: a.options.TrustClock, Machine: a.options.Clocks})
+// openClock makes the clock that goes on from the journal's last stamp, never below the last one that was trusted, and says so when the machine's clock cannot be right.
+func (a *Agent) openClock(last, trusted pipeline.Stamp) {
+	a.clock = clock.New(clock.Options{Last: last, Trusted: trusted.Wall, Build: buildTimeMs(), TrustAlways: a.options.TrustClock, Machine: a.options.Clocks})
 	a.late.set(a.clock)
 	if s, floor := a.clock.Stamp(), a.clock.Floor(); s.Wall < floor {
 		a.log.Warn("wall clock is behind what is surely past, it is not trusted until it has been set: is there a time service, is the battery empty?",

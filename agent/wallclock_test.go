@@ -65,6 +65,15 @@ func TestBootIn1970AndTheTimeComesLater(t *testing.T) {
 	if got := b.transitions(); got != "" {
 		t.Errorf("the step back fired a timer of an hour: %s", got)
 	}
+	right := s.Clock.FloorMs
+	b.put(1, 5) // a frame of the wrong time, behind which the right one stands
+	b.await("rows are in", settled)
+	b.halt()
+
+	b.start() // off and on again before there was a time service
+	if s = b.await("it runs a third time", func(s *api.Status) bool { return s.Pipelines[0].State == "running" }); s.Clock.FloorMs < right || right < time.Now().Add(-time.Hour).UnixMilli() {
+		t.Errorf("the floor is %s, was %s", day(s.Clock.FloorMs), day(right))
+	}
 	b.halt()
 }
 

@@ -11,8 +11,11 @@ import (
 
 // Options say where a clock goes on from.
 type Options struct {
-	Last  pipeline.Stamp // of the journal's last frame
-	Build int64          // Unix ms of the build: the time is surely later; 0 when it is not known
+	Last pipeline.Stamp // of the journal's last frame
+	// Trusted is the wall time (Unix ms) of the journal's last frame whose clock was trusted, which may lie far before Last: a device without a battery is
+	// switched off several times before a time service is reached. 0: there is none.
+	Trusted int64
+	Build   int64 // Unix ms of the build: the time is surely later; 0 when it is not known
 	// TrustAlways skips the question whether the clock is synchronised (virtual machines, containers, tests).
 	TrustAlways bool
 	// Machine is asked for the time; nil for this machine's clocks.
@@ -39,7 +42,7 @@ const syncCheckEvery = 10 * time.Second
 
 // New continues behind the stamp of the journal's last frame.
 func New(o Options) *Clock {
-	c := &Clock{machine: o.Machine, trustAlways: o.TrustAlways, base: o.Last.Elapsed, floor: floor{hard: o.Build}}
+	c := &Clock{machine: o.Machine, trustAlways: o.TrustAlways, base: o.Last.Elapsed, floor: floor{hard: o.Build, soft: o.Trusted}}
 	if c.machine == nil {
 		c.machine = This
 	}

@@ -65,6 +65,15 @@ func TestBootIn1970(t *testing.T) {
 	}
 }
 
+// TestFloorOutlastsStartsWithoutTime: the second boot in 1970 finds frames of the first one at the journal's end, whose clock was not trusted.
+func TestFloorOutlastsStartsWithoutTime(t *testing.T) {
+	m := &machine{Reading: Reading{Wall: int64(20 * time.Second)}}
+	c := New(Options{Last: pipeline.Stamp{Elapsed: 5e9, Wall: 20_000}, Trusted: today.UnixMilli(), Build: build, Machine: m})
+	if at, late := c.Wall(); !late || !at.Equal(today) || c.Floor() != today.UnixMilli() {
+		t.Errorf("dates are judged by %s, late %v", at, late)
+	}
+}
+
 func TestSleepIsNoStep(t *testing.T) {
 	m := &machine{Reading: Reading{Wall: today.UnixNano()}, synced: true}
 	c := New(Options{Build: build, Machine: m})

@@ -28,31 +28,46 @@ type Meter struct {
 	record Record
 	kept   Sum           // Total when the record was made durable
 	own    uint64        // at the last look
-	newer  bool          // the record is a newer version's: nothing is kept
+	leave  bool          // the record stays as it is: a newer version's, one that cannot be read, or of a disk that is not seen now
+	boot   string        // of this machine, now
+	counts bool          // record.Counter is of record.Device
 	ownOK  bool          // the kernel counts what the process writes
 	now    time.Duration // of the last look
 	err    error         // why the last look failed
 }
 
 // Open finds the disk and goes on from the record. What happened to it between the two runs counts as that of others. It writes nothing. The error tells of a record
-// that was set aside or cannot be read; the meter works all the same.
+// that was set aside, cannot be read, or is left as it is; the meter works all the same.
 func Open(o Options) (*Meter, error) {
-	m := &Meter{o: o, device: o.System.Locate(o.Dir, o.Device)}
+	m := &Meter{o: o, device: o.System.Locate(o.Dir, o.Device), boot: o.System.Boot()}
 	r, err := readRecord(o.FS, o.File)
-	m.newer = errors.Is(err, ErrVersion)
+	m.leave = err != nil && !errors.Is(err, ErrCorrupt)
 	m.own, m.ownOK = o.System.Own()
-	c, cerr := o.System.Read(m.device.Disks)
-	boot := o.System.Boot()
-	m.err = cerr
-	if r != nil && r.Device == m.device.Name() {
-		m.record = *r
-		if cerr == nil {
-			m.add(Sum{Device: Since(r.Counter, c.Written, r.Boot == boot)})
-		}
+	name := m.device.Name()
+	switch {
+	case r == nil:
+	case r.Device == name:
+		m.record, m.counts = *r, name != ""
+	case name == "":
+		m.leave = true // a start in a container, a disk that is not there yet: what is known of the other one is not thrown away for it
+		err = fmt.Errorf("%s is of %s, and the disk is not seen: %s; %s", o.File, r.Device, m.device.Why, leftAlone)
 	}
-	m.record.Device, m.record.Boot, m.record.Counter = m.device.Name(), boot, c.Written
+	c, cerr := o.System.Read(m.device.Disks)
+	if m.err = cerr; cerr == nil {
+		m.add(Sum{Device: m.counted(c)})
+	}
 	m.kept = m.record.Total
 	return m, err
+}
+
+// counted is what the disk was given since its counter was read last. The first reading of a disk, and the first one behind an Open that could not read it, begins or goes on
+// by what the record says, not at the machine's boot.
+func (m *Meter) counted(c Counters) (written uint64) {
+	if m.counts {
+		written = Since(m.record.Counter, c.Written, m.record.Boot == m.boot)
+	}
+	m.record.Device, m.record.Boot, m.record.Counter, m.counts = m.device.Name(), m.boot, c.Written, true
+	return written
 }
 
 // Device is what is measured.
@@ -65,11 +80,11 @@ func (m *Meter) Look(now time.Duration) error {
 		return err
 	}
 	own, ok := m.o.System.Own()
-	s := Sum{Device: Since(m.record.Counter, c.Written, true), Ran: max(now-m.now, 0)}
+	s := Sum{Device: m.counted(c), Ran: max(now-m.now, 0)}
 	if m.ownOK = ok; ok {
 		s.Own = own - min(m.own, own)
 	}
-	m.record.Counter, m.own, m.now = c.Written, own, now
+	m.own, m.now = own, now
 	m.add(s)
 	return nil
 }
@@ -94,9 +109,12 @@ func (m *Meter) Due() bool {
 	return since >= keepEvery && (m.record.Total.Own > m.kept.Own || !m.ownOK && m.record.Total.Device > m.kept.Device)
 }
 
+// Keeps tells whether Keep writes: not over a record that is to stay.
+func (m *Meter) Keeps() bool { return !m.leave }
+
 // Keep makes the record durable: about 500 bytes, with what the file system adds some 25 KB on ext4, so 0.6 MB in a day at most.
 func (m *Meter) Keep() error {
-	if m.newer {
+	if m.leave {
 		return nil
 	}
 	data, err := m.record.encode()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,6 +167,100 @@ func TestUnreadableDisk(t *testing.T) {
 	b.wrote(1002, 0)
 	if u := b.look(time.Hour); u.Err != nil || u.Day.Device != 2*512 {
 		t.Errorf("%+v", u)
+	}
+}
+
+// TestDiskUnreadableAtStart: what the disk was given since the machine was started is not taken for what it was given since the record, nor since weir measures.
+func TestDiskUnreadableAtStart(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known=%v", known), func(t *testing.T) {
+			b := newBench(t)
+			if known {
+				b.wrote(1010, 0)
+				b.look(time.Hour)
+				b.keep()
+			}
+			b.s.rewrite(t, "nothing\n", emmcStat)
+			for range 2 { // twice: what is kept meanwhile is of no counter
+				b.open()
+				if b.m.Usage().Err == nil {
+					t.Error("not told")
+				}
+				b.keep()
+			}
+			b.wrote(1015, 0)
+			b.look(time.Minute)
+			b.wrote(1018, 0)
+			if u, want := b.look(time.Minute), map[bool]uint64{true: 18, false: 3}[known]; u.Total.Device != want*512 {
+				t.Errorf("%d sectors, want %d", u.Total.Device/512, want)
+			}
+			b.keep()
+			b.open()
+			if u, want := b.m.Usage(), map[bool]uint64{true: 18, false: 3}[known]; u.Total.Device != want*512 {
+				t.Errorf("%d sectors after a restart, want %d", u.Total.Device/512, want)
+			}
+		})
+	}
+}
+
+// TestRecordOutlastsAStartWithoutDisk: one start in a container, or with a disk that is not there yet, does not throw away what is known of a card's life.
+func TestRecordOutlastsAStartWithoutDisk(t *testing.T) {
+	b := newBench(t)
+	b.wrote(1100, 512)
+	b.look(time.Hour)
+	b.keep()
+	m, err := Open(Options{System: b.s, FS: disk.OS, File: b.file, Dir: "/data/weir", Device: "mmcblk9"})
+	if err == nil || m.Keeps() {
+		t.Errorf("the record is written over: %v", err)
+	}
+	if err := m.Keep(); err != nil {
+		t.Error(err)
+	}
+	b.open()
+	if u := b.m.Usage(); u.Total.Device != 100*512 {
+		t.Errorf("%+v", u.Total)
+	}
+}
+
+// unreadable is a disk whose record cannot be read, or not be set aside.
+type unreadable struct {
+	disk.FS
+	rename bool
+}
+
+func (u unreadable) Open(name string) (disk.File, error) {
+	if !u.rename {
+		return nil, syscall.EIO
+	}
+	return u.FS.Open(name)
+}
+
+func (u unreadable) Rename(from, to string) error {
+	if u.rename && to == from+asideSuffix {
+		return syscall.EACCES
+	}
+	return u.FS.Rename(from, to)
+}
+
+// TestUnreadableRecordStays: what cannot be read, or not be set aside, is not written over.
+func TestUnreadableRecordStays(t *testing.T) {
+	for _, rename := range []bool{false, true} {
+		b := newBench(t)
+		content := []byte("precious")
+		if err := disk.WriteFileAtomic(disk.OS, b.file, content); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(Options{System: b.s, FS: unreadable{disk.OS, rename}, File: b.file, Dir: "/data/weir"})
+		if err == nil || m.Keeps() {
+			t.Errorf("set aside fails %v: %v", rename, err)
+		}
+		m.o.FS = disk.OS
+		if err := m.Keep(); err != nil {
+			t.Error(err)
+		}
+		if left, err := disk.ReadFile(disk.OS, b.file); err != nil || !bytes.Equal(left, content) {
+			t.Errorf("set aside fails %v: %q, %v", rename, left, err)
+		}
 	}
 }
 

@@ -82,24 +82,30 @@ func decode(data []byte) (*Record, error) {
 	return r, nil
 }
 
-// readRecord reads the record, nil when there is none. A damaged one is set aside, one of a newer version stays.
+// readRecord reads the record, nil when there is none. A damaged one is set aside (ErrCorrupt). With any other error it is where it was and must not be written over: it is of a newer version, or
+// could not be read.
 func readRecord(fsys disk.FS, file string) (*Record, error) {
 	data, err := disk.ReadFile(fsys, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
+		return nil, fmt.Errorf("read %s: %w; %s", file, err, leftAlone)
 	}
 	r, err := decode(data)
 	if errors.Is(err, ErrVersion) {
-		return nil, fmt.Errorf("%s: %w; it is left as it is, and what this version measures is not kept", file, err)
+		return nil, fmt.Errorf("%s: %w; %s", file, err, leftAlone)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w; what was measured so far is not counted, the file is kept as %s", file, err, file+asideSuffix)
-		return nil, errors.Join(err, fsys.Rename(file, file+asideSuffix))
+		if aside := fsys.Rename(file, file+asideSuffix); aside != nil {
+			return nil, fmt.Errorf("%s: %v, and it cannot be set aside: %w; %s", file, err, aside, leftAlone)
+		}
+		return nil, fmt.Errorf("%s: %w; what was measured so far is not counted, the file is kept as %s", file, err, file+asideSuffix)
 	}
 	return r, nil
 }
+
+// leftAlone is what follows of an error that is not ErrCorrupt.
+const leftAlone = "it is left as it is, and what is measured now is not kept"
 
 const asideSuffix = ".aside"

@@ -47,10 +47,11 @@ func (s System) Wear(disks []Disk) Wear {
 		if !w.Known {
 			return w
 		}
+		spare := max(w.Spare, all.Spare)
 		if !all.Known || w.Most > all.Most {
-			w.Spare = max(w.Spare, all.Spare)
 			all = w
 		}
+		all.Spare = spare
 	}
 	return all
 }

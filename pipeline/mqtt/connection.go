@@ -224,6 +224,7 @@ func (s *Session) subscribe(ctx context.Context, t *tap, client paho.Client) err
 	for _, w := range s.wanted {
 		filters[w.filter] = w.qos
 	}
+	t.asked.Store(int64(len(filters)))
 	token, err := ask(ctx, s, t, func() *paho.SubscribeToken { return client.SubscribeMultiple(filters, nil).(*paho.SubscribeToken) })
 	if token == nil {
 		return fmt.Errorf("subscribe: %w", err)

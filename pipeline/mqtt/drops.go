@@ -123,10 +123,11 @@ func (s *Session) readDrops(ctx context.Context) error {
 		SetConnectionLostHandler(func(paho.Client, error) { gone() }).
 		SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (net.Conn, error) {
 			conn, err := Dial(ctx, &s.config)
-			if err == nil {
-				release = context.AfterFunc(ctx, func() { _ = conn.Close() }) // a handshake ends with ctx as well
+			if err != nil {
+				return nil, err
 			}
-			return conn, err
+			release = context.AfterFunc(ctx, func() { _ = conn.Close() }) // a handshake ends with ctx as well
+			return &subackGuard{Conn: conn, asked: 1}, nil
 		})
 	client := paho.NewClient(o)
 	connect := client.Connect()

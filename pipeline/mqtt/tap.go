@@ -58,6 +58,7 @@ type tap struct {
 	pingAt    atomic.Int64 // of the last PINGREQ
 	waiting   atomic.Bool  // Read waits for the broker, not for the journal
 	arrived   atomic.Uint64
+	asked     atomic.Int64 // filters of the SUBSCRIBE that went out
 
 	events    chan tapEvent
 	done      chan struct{}
@@ -167,6 +168,9 @@ func (t *tap) packet() error {
 	}
 	if h.remaining > controlBytesMax {
 		return fmt.Errorf("read packet type %d of %d bytes: %w", h.first>>4, h.remaining, ErrProtocol)
+	}
+	if err := checkSuback(h, int(t.asked.Load())); err != nil {
+		return err
 	}
 	body := make([]byte, h.remaining) // SUBACK and the like: a few per connection
 	if _, err := t.reader.Discard(h.size); err != nil {

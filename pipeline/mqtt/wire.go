@@ -14,10 +14,14 @@ const (
 	packetPubrec     = 5
 	packetPubrel     = 6
 	packetPubcomp    = 7
+	packetSuback     = 9
 	packetPingreq    = 12
 	packetPingresp   = 13
 	packetDisconnect = 14
 )
+
+// packetIDBytes is how long a packet id is.
+const packetIDBytes = 2
 
 // headerBytesMax is the longest fixed header: one byte and four of remaining length.
 const headerBytesMax = 5

@@ -303,6 +303,7 @@ func (l *Log) takeFree(size int64) *segment {
 // patiently does f again as long as the disk has no space for it, or is read-only; meanwhile the log is full. Nothing of it was acknowledged. f is a write, never a sync:
 // what a sync that failed has written is not known.
 func (l *Log) patiently(timer *time.Timer, f func() error) error {
+	closing := false
 	for waited := false; ; waited = true {
 		err := f()
 		if !passes(err) {
@@ -315,9 +316,10 @@ func (l *Log) patiently(timer *time.Timer, f func() error) error {
 		l.setWaits(err)
 		l.setFull(true)
 		l.beat.Add(1)
-		if timer == nil || !l.pause(timer) {
+		if timer == nil || closing {
 			return err
 		}
+		closing = !l.pause(timer) // then a last try: there may be room by now
 	}
 }
 

@@ -230,3 +230,25 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		t.Fatalf("%v allocations per AppendAll", n)
 	}
 }
+
+// TestLastTrustedStamp: a device that is switched off several times before a time service is reached still knows when its clock was last right.
+func TestLastTrustedStamp(t *testing.T) {
+	fsys := disktest.NewMem()
+	right := pipeline.Stamp{Elapsed: 1, Wall: 1_780_000_000_000, Trusted: true}
+	for round, stamp := range []pipeline.Stamp{right, {Elapsed: 2, Wall: 20_000}, {Elapsed: 3, Wall: 30_000}, {Elapsed: 4, Wall: 1_780_000_000_001, Trusted: true}, {}} {
+		l, rec, err := Open(Options{FS: fsys, Dir: "/log", Config: small(), Stamp: func() pipeline.Stamp { return stamp }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []pipeline.Stamp{{}, right, right, right, {Elapsed: 4, Wall: 1_780_000_000_001, Trusted: true}}[round]
+		if rec.LastTrusted != want {
+			t.Errorf("start %d: last trusted %+v, want %+v", round, rec.LastTrusted, want)
+		}
+		if _, err := l.Append([]byte("a record")); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type Recovery struct {
 	TornBytes       int64  // of unacknowledged frames that a power cut left incomplete; cut off
 	RewrittenBytes  int64  // of the tail, written again and synced (RULES 8)
 	LastStamp       pipeline.Stamp
+	LastTrusted     pipeline.Stamp // of the newest frame whose clock was trusted; zero: none is held
 }
 
 // Lost is a range of positions without records.

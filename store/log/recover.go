@@ -252,6 +252,9 @@ func (s *survey) take(g *segment, h header, at int64) {
 	g.frames = append(g.frames, ref)
 	g.end = at + int64(size)
 	s.next, s.synced, s.stamp = h.last+1, max(s.synced, h.syncedThrough), h.stamp
+	if h.stamp.Trusted {
+		s.rec.LastTrusted = h.stamp
+	}
 }
 
 // lose notes that positions up to last have no records.

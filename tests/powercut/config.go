@@ -15,7 +15,7 @@ const streams = 12
 const settings = `
 gateway: powercut
 state_dir: STATE
-board: powercut
+board_serial: powercut
 security: {allow_private: true}
 journal: {segment: 256KiB, max_bytes: 64MiB, compress: false, linger: 2ms}
 brokers:
