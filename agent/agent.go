@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/flash"
@@ -58,6 +59,10 @@ type Options struct {
 	flashEvery   time.Duration         // of tests: how often what is written to flash is looked at and decided on
 	fs           disk.FS               // nil: disk.OS
 	checks       bool                  // a check or a repair: who speaks for this gateway is not settled, and the central store is not asked (checkidentity.go)
+	still        bool                  // it will not run, and listens nowhere
+	late         bool                  // planted by tests: it listens when all is recovered
+	deaf         bool                  // planted by tests: an attempt goes on when a log of it takes nothing any more
+	oneReserve   bool                  // planted by tests: all logs leave the same space free
 	looks        bool                  // a check that changes nothing: fs keeps what is written to itself, and what is written beside it is opened for reading
 }
 
@@ -69,6 +74,8 @@ type Agent struct {
 	working    working
 	log        *slog.Logger
 	lock       *Lock
+	server     *api.Server // nil: it will not run
+	scraped    *api.Server // nil: so, or metrics have no port of their own
 	registry   *Registry
 	identity   *identity.Record
 	fence      *fence
@@ -102,7 +109,8 @@ type Agent struct {
 	early      map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint
 }
 
-// New opens state_dir and recovers the journal. Nothing is connected yet. Close frees it when Run is not called.
+// New opens state_dir, binds the API's socket and recovers the journal. Nothing is connected, or answered, yet. Close frees it when Run is not called. What does not get as far as
+// the recovery has changed nothing on the disk.
 func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -123,7 +131,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 
 func (a *Agent) open() (err error) {
 	dir := a.config.StateDir.Value
-	if a.lock, err = LockStateDir(dir); err != nil {
+	if a.lock, err = takeLock(dir); err != nil {
 		return err
 	}
 	if err := refuseCutShort(dir); err != nil {
@@ -133,6 +141,9 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	if a.registry, err = OpenRegistry(a.fs, dir); err != nil {
+		return err
+	}
+	if err := a.registry.names(); err != nil {
 		return err
 	}
 	used := a.registry.Gateway != ""
@@ -146,7 +157,17 @@ func (a *Agent) open() (err error) {
 			return err
 		}
 	}
-	if err := a.settleIdentity(used); err != nil {
+	settle, err := a.readIdentity(used)
+	if err != nil {
+		return err
+	}
+	if a.runs() && !a.options.late {
+		if err := a.admit(); err != nil {
+			return err
+		}
+	}
+	a.lock.sign()
+	if err := settle(); err != nil { // from here on it is written
 		return err
 	}
 	r := &roster{config: a.config, ways: a.newWays(a.config.Links)}
@@ -185,6 +206,9 @@ func (a *Agent) open() (err error) {
 	if !a.checks() {
 		a.flash = a.openFlash()
 	}
+	if a.runs() && a.options.late {
+		return a.admit()
+	}
 	return nil
 }
 
@@ -219,7 +243,7 @@ func (a *Agent) supervise(p run) (*supervisor, error) {
 // Close frees state_dir. Run does it too.
 func (a *Agent) Close() error {
 	var err error
-	err = errors.Join(a.closeEarly(), a.offsites.close())
+	err = errors.Join(a.server.Close(), a.scraped.Close(), a.closeEarly(), a.offsites.close())
 	if a.claims != nil {
 		err = errors.Join(err, a.claims.Close())
 	}
@@ -241,6 +265,9 @@ func (a *Agent) looks() bool { return a.options.looks }
 
 // checks tells that nothing beside state_dir may be touched, and that the agent will not run.
 func (a *Agent) checks() bool { return a.options.checks || a.options.looks }
+
+// runs tells that the agent is to run.
+func (a *Agent) runs() bool { return !a.checks() && !a.options.still }
 
 func (a *Agent) gateway() string { return a.registry.Gateway }
 

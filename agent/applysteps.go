@@ -309,7 +309,7 @@ func (p *applier) drop(ctx context.Context) error {
 
 func (p *applier) revoke(ctx context.Context, c apply.Change) (err error) {
 	box, _, err := outbox.Open(outbox.Options{
-		FS: disk.OS, Dir: filepath.Join(p.dirOf(c), "outbox"), Config: outbox.Default(), Stamp: p.agent.clock.Stamp, Codec: p.agent.codec, Logger: p.agent.log,
+		FS: disk.OS, Dir: filepath.Join(p.dirOf(c), "outbox"), Config: p.agent.outboxConfig(), Stamp: p.agent.clock.Stamp, Codec: p.agent.codec, Logger: p.agent.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open outbox: %w", err)

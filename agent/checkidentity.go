@@ -6,8 +6,8 @@ import (
 	"github.com/weirstream/weir/agent/identity"
 )
 
-// readIdentity reads which incarnation state_dir is of, and settles nothing: a check or a repair may be done on a copy, on another board, while the device works.
-func (a *Agent) readIdentity(dir string, board identity.Board, used bool) error {
+// checkIdentity reads which incarnation state_dir is of, and settles nothing: a check or a repair may be done on a copy, on another board, while the device works.
+func (a *Agent) checkIdentity(dir string, board identity.Board, used bool) error {
 	if a.identity == nil {
 		a.identity = identity.First(board, used)
 	}

@@ -44,7 +44,7 @@ func (a *attempt) deadOf() deadOf { return deadOf{id: a.id.String(), store: a.de
 // openDead recovers the dead letters of a pipeline.
 func (a *Agent) openDead(dir string, spec *config.Pipeline, logger *slog.Logger, failed func(error)) (*deadletter.Store, error) {
 	d, recovered, err := deadletter.Open(deadletter.Options{
-		FS: a.fs, Dir: dir, Config: deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger, Failed: failed,
+		FS: a.fs, Dir: dir, Config: a.deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger, Failed: failed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)
@@ -58,8 +58,9 @@ func (a *Agent) openDead(dir string, spec *config.Pipeline, logger *slog.Logger,
 // deadSlack is what the log may hold beyond the cap: the segment being written, and marks.
 const deadSlack = 8
 
-func deadConfig(d *config.DeadLetters) deadletter.Config {
+func (a *Agent) deadConfig(d *config.DeadLetters) deadletter.Config {
 	c := deadletter.Default()
+	c.Log.ReserveBytes = a.reserve(resultsShare)
 	if d.MaxBytes > 0 {
 		c.MaxBytes, c.MaxAge = d.MaxBytes, d.MaxAge
 	}

@@ -151,7 +151,7 @@ func (a *attempt) deadStatus() *api.DeadStatus {
 	st := a.dead.Stats()
 	s := &api.DeadStatus{
 		Kept: st.Kept, Held: st.Held, Evicted: st.Evicted, Expired: st.Expired, Requeued: st.Requeued, OldestMs: st.Oldest,
-		Bytes: st.Log.LiveBytes, BytesMax: deadConfig(&a.spec.Dead).MaxBytes,
+		Bytes: st.Log.LiveBytes, BytesMax: a.agent.deadConfig(&a.spec.Dead).MaxBytes,
 	}
 	if a.feed != nil {
 		s.Sink = a.feed.status()

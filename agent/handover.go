@@ -221,6 +221,7 @@ func LineOf(e *pipeline.Entry) RecordLine {
 // ExportHandover writes what this device has not delivered into a new directory: results, then messages that are in no result and no state yet, and what it is. The agent must
 // not run. Nothing here is changed but what any start recovers; all is durable on return, and the file that tells of it is the last.
 func ExportHandover(ctx context.Context, cfg *config.Config, o Options, dir string) (*Stranded, error) {
+	o.still = true
 	a, err := New(cfg, o)
 	if err != nil {
 		return nil, err

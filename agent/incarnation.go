@@ -17,21 +17,26 @@ import (
 // claimWait bounds one request to the central store about who may speak for this gateway.
 const claimWait = 10 * time.Second
 
-// settleIdentity says which incarnation this agent is, durably, before anything is opened that an upstream could see (RULES 27, 28), and whether another device
-// has taken its place (RULES 29).
-func (a *Agent) settleIdentity(used bool) (err error) {
+// readIdentity decides which incarnation this agent is, and writes nothing; an error is that it is none. settle makes it so.
+func (a *Agent) readIdentity(used bool) (settle func() error, err error) {
 	dir := a.config.StateDir.Value
 	board := identity.ReadBoard(a.config.BoardSerial, os.ReadFile)
 	if a.identity, err = identity.Load(a.fs, dir); err != nil {
-		return err
+		return nil, err
 	}
 	if a.checks() {
-		return a.readIdentity(dir, board, used)
+		return func() error { return a.checkIdentity(dir, board, used) }, nil
 	}
 	action, err := identity.Decide(identity.Facts{Record: a.identity, Used: used, Board: board, NewBoard: a.options.NewBoard, Central: a.claims != nil})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	return func() error { return a.settleIdentity(action, dir, board, used) }, nil
+}
+
+// settleIdentity says which incarnation this agent is, durably, before anything is opened that an upstream could see (RULES 27, 28), and whether another device
+// has taken its place (RULES 29).
+func (a *Agent) settleIdentity(action identity.Action, dir string, board identity.Board, used bool) (err error) {
 	switch action {
 	case identity.Begin:
 		a.identity = identity.First(board, used)

@@ -16,8 +16,17 @@ var ErrLocked = errors.New("state_dir is in use by another weir process")
 // Lock holds state_dir for this process. The kernel drops it when the process dies, however it dies.
 type Lock struct{ file *os.File }
 
-// LockStateDir creates state_dir when missing and takes its lock. ErrLocked names the holder's process id.
+// LockStateDir creates state_dir when missing, takes its lock and signs it. ErrLocked names the holder's process id.
 func LockStateDir(dir string) (*Lock, error) {
+	l, err := takeLock(dir)
+	if err == nil {
+		l.sign()
+	}
+	return l, err
+}
+
+// takeLock is LockStateDir that writes nothing where the lock is there already: a start that fails, again and again, is to wear no flash.
+func takeLock(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("create state_dir: %w", err)
 	}
@@ -34,10 +43,14 @@ func LockStateDir(dir string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	if err := f.Truncate(0); err == nil {
-		fmt.Fprintf(f, "%d\n", os.Getpid()) // for people; the lock itself is the kernel's
-	}
 	return &Lock{file: f}, nil
+}
+
+// sign writes this process's id, for people; the lock itself is the kernel's. Until then the file has the one of whoever held it before.
+func (l *Lock) sign() {
+	if err := l.file.Truncate(0); err == nil {
+		fmt.Fprintf(l.file, "%d\n", os.Getpid())
+	}
 }
 
 // Close frees the lock.

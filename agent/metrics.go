@@ -102,16 +102,6 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 	metrics.WriteProcessMetrics(w)
 }
 
-// listenMetrics binds metrics.listen, nil when the config has none. Only /metrics is served there, without a token: the config
-// allows loopback alone.
-func (a *Agent) listenMetrics() (*api.Server, error) {
-	addr := a.config.Metrics.Listen.Value
-	if addr == "" {
-		return nil, nil
-	}
-	return api.ListenMetrics(addr, a, a.log)
-}
-
 func writeFlash(w io.Writer, f *api.FlashStatus) {
 	l := fmt.Sprintf("{disk=%q}", f.Disk)
 	counters(w, "weir_flash", l, "written_bytes", f.TotalBytes, "own_bytes", f.TotalOwn)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,6 +218,47 @@ func TestPressureAnywhere(t *testing.T) {
 	})
 }
 
+// TestPlantedFaultUnderPressureIsFound: an agent that does not hear that an outbox takes nothing any more is stuck for ever; one that hears it goes on by itself, exactly.
+func TestPlantedFaultUnderPressureIsFound(t *testing.T) {
+	d := press(t)
+	for _, deaf := range []bool{false, true} {
+		p := newPressed(t, d, "log")
+		p.lives(t, inTime())
+		p.strain = d.Below(filepath.Join(p.dir, "state", "pipelines", p.uuid(t), "outbox"))
+		p.options.deaf = deaf
+		if err := p.up(); err != nil {
+			t.Fatal(err)
+		}
+		p.await("it runs", func(s *api.Status) bool { return s.Sessions[0].State == "ready" && s.Pipelines[0].State == "running" })
+		p.strain.Fail(disktest.FailSync, 1, 1) // behind the recovery, which ends the attempt by itself
+		p.publish(25)
+		stuck := 0
+		settled := p.until(func() bool {
+			if n, _ := p.strain.Failed(); n > 0 && deaf && p.agent.Status().Pipelines[0].Checkpoint.InARow > 0 {
+				stuck++ // each is a look, some time behind the one before
+			}
+			return stuck > 200
+		})
+		if settled == deaf {
+			t.Errorf("deaf: %t, and it settled: %t", deaf, settled)
+		}
+		p.down(t)
+		if !deaf {
+			p.check(t)
+		}
+	}
+}
+
+// uuid names the state of the pipeline.
+func (p *pressed) uuid(t *testing.T) string {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(p.dir, "state", "pipelines"))
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	return list[0].Name()
+}
+
 // every is the step from one operation to the next that fails; WEIR_PRESSURE=all takes each.
 func every(ops int) int {
 	if os.Getenv("WEIR_PRESSURE") == "all" {
@@ -232,19 +274,7 @@ func every(ops int) int {
 func (p *pressed) live(t *testing.T, pressure disktest.Pressure, k, times int) {
 	deadline := time.Now().Add(pressedPatience)
 	late := func() bool { return time.Now().After(deadline) }
-	if err := p.up(); err != nil {
-		t.Fatal(err)
-	}
-	p.await("session", func(s *api.Status) bool { return s.Sessions[0].State == "ready" })
-	p.publish(20)
-	if !p.until(late) {
-		t.Fatal("no first life")
-	}
-	p.down(t)
-	p.agent = nil
-	if len(p.ended)+len(p.refused) > 0 {
-		t.Fatalf("ended %v, refused %v", p.ended, p.refused)
-	}
+	p.lives(t, late)
 	p.strain.Fail(pressure, k, times)
 	began := time.Now()
 	var hurt time.Time // since when it fails
@@ -273,6 +303,24 @@ func (p *pressed) live(t *testing.T, pressure disktest.Pressure, k, times int) {
 	t.Logf("%d operations failed: %v; ended %v; refused %v", n, by, p.ended, p.refused)
 	p.check(t)
 	p.judge(t, pressure)
+}
+
+// lives is a first life, without trouble.
+func (p *pressed) lives(t *testing.T, late func() bool) {
+	t.Helper()
+	if err := p.up(); err != nil {
+		t.Fatal(err)
+	}
+	p.await("session", func(s *api.Status) bool { return s.Sessions[0].State == "ready" })
+	p.publish(20)
+	if !p.until(late) {
+		t.Fatal("no first life")
+	}
+	p.down(t)
+	p.agent = nil
+	if len(p.ended)+len(p.refused) > 0 {
+		t.Fatalf("ended %v, refused %v", p.ended, p.refused)
+	}
 }
 
 func (p *pressed) problems() []string {

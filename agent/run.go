@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/systemd"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
@@ -18,22 +17,14 @@ import (
 // pipeline, uplinks. It returns nil after a stop that was asked for.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.Close()
-	server, err := api.Listen(a.config.API.Socket, a, a.log)
-	if err != nil {
-		return err
-	}
-	scraped, err := a.listenMetrics()
-	if err != nil {
-		return err
-	}
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	intake, stopIntake := context.WithCancel(work)
 	defer stopIntake()
 	group, gctx := errgroup.WithContext(work)
-	group.Go(func() error { return server.Run(gctx) })
-	if scraped != nil {
-		group.Go(func() error { return scraped.Run(gctx) })
+	group.Go(func() error { return a.server.Run(gctx) })
+	if a.scraped != nil {
+		group.Go(func() error { return a.scraped.Run(gctx) })
 	}
 	group.Go(func() error { return a.watchFailures(gctx) })
 	a.spawn = func(s *supervisor) {
@@ -86,7 +77,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		stopWork()
 		return err
 	})
-	err = group.Wait()
+	err := group.Wait()
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}

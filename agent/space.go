@@ -22,7 +22,7 @@ type Space struct {
 // SpaceOf adds up the limits of a config and asks the disk. It changes nothing.
 func SpaceOf(cfg *config.Config) Space {
 	o := outbox.Default()
-	s := Space{Journal: cfg.Journal.MaxBytes, Reserve: max(cfg.Journal.ReserveBytes, o.Log.ReserveBytes)}
+	s := Space{Journal: cfg.Journal.MaxBytes, Reserve: cfg.Journal.ReserveBytes}
 	for _, p := range cfg.Pipelines {
 		for _, k := range p.Sinks {
 			s.Outboxes += o.DiskBytes(k.MaxBytes)

@@ -27,7 +27,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	}
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: outbox.Default(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed,
+		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed,
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.agent.diverged.add(a.spec.Name.Value, sink, seq)
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
@@ -45,6 +45,9 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 
 // storageFailed ends the attempt: a log of it takes nothing any more. The next one opens it through recovery.
 func (a *attempt) storageFailed(err error) {
+	if a.agent.options.deaf {
+		return
+	}
 	select {
 	case a.broken <- err:
 	default: // one is enough
@@ -81,7 +84,7 @@ func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapsho
 		open = snapshot.OpenPebble
 	}
 	s, err := open(ctx, snapshot.LogOptions{
-		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
+		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Log: a.checkpointLogConfig(), Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
 		ReadOnlyCatalog: a.looks(),
 	})
 	if err != nil {

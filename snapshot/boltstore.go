@@ -74,6 +74,7 @@ type storeFaults struct {
 	asideUnsynced bool // RULES 9: setting aside is not durable
 	askedEarly    bool // which bases are needed is asked before the directory is listed
 	baseUnsynced  bool // the base is named before it is durable
+	noReserve     bool // a full log takes no small record either
 }
 
 // OpenBolt opens or makes the file. A damaged one is set aside, durably, and the store opens empty with the damage in its

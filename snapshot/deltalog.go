@@ -147,8 +147,14 @@ func (l *storeLog) Sync(ctx context.Context) error {
 	return err
 }
 
-func (l *storeLog) Append(parts ...[]byte) (uint64, error) {
-	pos, err := l.Log.Append(parts...)
+func (l *storeLog) Append(parts ...[]byte) (uint64, error) { return l.named(l.Log.Append(parts...)) }
+
+func (l *storeLog) AppendReserved(parts ...[]byte) (uint64, error) {
+	return l.named(l.Log.AppendReserved(parts...))
+}
+
+// named gives the log's errors their name in this package.
+func (*storeLog) named(pos uint64, err error) (uint64, error) {
 	if errors.Is(err, log.ErrFailed) || errors.Is(err, log.ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrStoreFailed, err)
 	}

@@ -24,7 +24,7 @@ func (s *LogStore) SetAside(ctx context.Context, id uint64, reason string) error
 			s.logger.Warn("copy of damaged checkpoint failed", "id", id, "error", err)
 		}
 	}
-	if _, err := s.commitRecord(ctx, kindAside, appendString(binary.LittleEndian.AppendUint64(nil, id), reason)); err != nil {
+	if _, err := s.commitRecord(ctx, kindAside, true, appendString(binary.LittleEndian.AppendUint64(nil, id), reason)); err != nil {
 		return fmt.Errorf("set checkpoint %d aside: %w", id, err)
 	}
 	s.mu.Lock()
@@ -64,7 +64,7 @@ func (s *LogStore) Prune(ctx context.Context, oldest uint64) error {
 	due := oldest > s.oldest
 	s.mu.Unlock()
 	if due {
-		if _, err := s.commitRecord(ctx, kindPrune, binary.LittleEndian.AppendUint64(nil, oldest)); err != nil {
+		if _, err := s.commitRecord(ctx, kindPrune, true, binary.LittleEndian.AppendUint64(nil, oldest)); err != nil {
 			return fmt.Errorf("prune checkpoints below %d: %w", oldest, err)
 		}
 		s.mu.Lock()

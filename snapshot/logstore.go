@@ -17,6 +17,8 @@ import (
 type recordLog interface {
 	// Append puts a record behind the last one; not durable. After an error nothing was appended. ErrStoreFailed: nothing more ever will be.
 	Append(parts ...[]byte) (uint64, error)
+	// AppendReserved is Append that a full log takes too, where the log knows of a reserve.
+	AppendReserved(parts ...[]byte) (uint64, error)
 	// Sync makes everything appended durable. After ErrStoreFailed the log takes nothing more; after any other error (ctx ended
 	// while the disk is full) what was appended still waits and may become durable later.
 	Sync(ctx context.Context) error
@@ -275,7 +277,8 @@ func (w *logWriter) Commit(ctx context.Context, m *Manifest) error {
 		return fmt.Errorf("commit checkpoint %d: %w", m.ID, err)
 	}
 	chain(m, w.parent, w.frames)
-	pos, err := w.s.commitRecord(ctx, kindManifest, AppendManifest(nil, m))
+	// One without changes is small, and it is what a pipeline begins with: on a full disk it starts all the same.
+	pos, err := w.s.commitRecord(ctx, kindManifest, len(w.frames) == 0, AppendManifest(nil, m))
 	if pos != 0 && err != nil && !errors.Is(err, ErrStoreFailed) {
 		// It may become durable yet. That does no harm: it is a whole checkpoint of this very run, and the changes that it
 		// holds are merged back and written again with the next one.
@@ -318,8 +321,8 @@ func (w *logWriter) Abort() {
 	w.s.mu.Unlock()
 }
 
-// commitRecord appends a record and syncs. Position 0: nothing was appended; with an error and a position it may become durable yet.
-func (s *LogStore) commitRecord(ctx context.Context, kind byte, content []byte) (uint64, error) {
+// commitRecord appends a record and syncs; a small one may use the log's reserve. Position 0: nothing was appended; with an error and a position it may become durable yet.
+func (s *LogStore) commitRecord(ctx context.Context, kind byte, small bool, content []byte) (uint64, error) {
 	s.mu.Lock()
 	failed := s.failed
 	s.mu.Unlock()
@@ -327,7 +330,11 @@ func (s *LogStore) commitRecord(ctx context.Context, kind byte, content []byte) 
 		return 0, failed
 	}
 	rec := append([]byte{kind, recordVersion}, content...)
-	pos, err := s.log.Append(appendCRC(rec, 0))
+	write := s.log.Append
+	if small && !s.bugs.noReserve {
+		write = s.log.AppendReserved
+	}
+	pos, err := write(appendCRC(rec, 0))
 	if err == nil && !(s.bugs.asideUnsynced && kind == kindAside) {
 		err = s.log.Sync(ctx)
 	}

@@ -25,6 +25,8 @@ type memLog struct {
 
 func newMemLog() *memLog { return &memLog{first: 1, holes: map[uint64]bool{}} }
 
+func (l *memLog) AppendReserved(parts ...[]byte) (uint64, error) { return l.Append(parts...) }
+
 func (l *memLog) Append(parts ...[]byte) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

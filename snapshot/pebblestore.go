@@ -55,6 +55,9 @@ func (l pebbleLog) Append(parts ...[]byte) (uint64, error) {
 	return pos, l.named(err)
 }
 
+// AppendReserved implements recordLog: what Pebble leaves free is for itself alone.
+func (l pebbleLog) AppendReserved(parts ...[]byte) (uint64, error) { return l.Append(parts...) }
+
 func (l pebbleLog) Sync(ctx context.Context) error { return l.named(l.Log.Sync(ctx)) }
 
 func (l pebbleLog) Trim(before uint64) error { return l.named(l.Log.Trim(before)) }

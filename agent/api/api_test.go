@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,6 +108,16 @@ func (f *fake) TapPipeline(_ context.Context, p string, o TapOptions, line func(
 	return nil
 }
 
+// leaveStale leaves a socket as a killed process does.
+func leaveStale(socket string) error {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	return l.Close()
+}
+
 // serve answers on a socket until the test ends. A stale socket is in the way.
 func serve(t *testing.T, f *fake) (*Client, string) {
 	t.Helper()
@@ -116,7 +127,7 @@ func serve(t *testing.T, f *fake) (*Client, string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
-	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+	if err := leaveStale(socket); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Listen(socket, f, slog.New(slog.DiscardHandler))
@@ -237,5 +248,26 @@ func TestErrorsSayWhoseTheyAre(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	if _, err := Dial(filepath.Join(t.TempDir(), "none")).Status(t.Context()); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("%v, want ErrNotRunning", err)
+	}
+}
+
+// TestListenLeavesOthersAlone: a socket that somebody answers on, and what is no socket, stay.
+func TestListenLeavesOthersAlone(t *testing.T) {
+	c, socket := serve(t, &fake{})
+	if _, err := Listen(socket, &fake{}, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), socket) {
+		t.Errorf("a second one: %v", err)
+	}
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Errorf("the first one: %v", err)
+	}
+	file := socket + ".txt"
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(file, &fake{}, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrInUse) {
+		t.Errorf("a file: %v", err)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "precious" {
+		t.Errorf("%q, %v", b, err)
 	}
 }

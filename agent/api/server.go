@@ -47,11 +47,14 @@ type Server struct {
 // socketMode lets the service's group in.
 const socketMode = 0o660
 
-// Listen binds the socket; a stale one, left by a killed process, is replaced (the caller holds the lock of state_dir, so
-// nobody else can be listening on it).
+// ErrInUse: another process answers on the socket, or the path is of something else.
+var ErrInUse = errors.New("api socket is in use")
+
+// Listen binds the socket; nothing is answered before Run. A stale one, left by a killed process, is replaced; one that another process answers on (that of another state_dir: the
+// caller holds the lock of its own) is left alone, and so is what is no socket: ErrInUse. Nothing on the disk has changed then.
 func Listen(socket string, agent Agent, logger *slog.Logger) (*Server, error) {
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove stale api socket: %w", err)
+	if err := removeStale(socket); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -64,6 +67,36 @@ func Listen(socket string, agent Agent, logger *slog.Logger) (*Server, error) {
 	s := &Server{agent: agent, listener: l}
 	s.http = newHTTP(s.routes(), logger)
 	return s, nil
+}
+
+// removeStale makes room for a socket.
+func removeStale(socket string) error {
+	info, err := os.Lstat(socket)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%w: %s is no socket; move it away, or set api.socket", ErrInUse, socket)
+	}
+	if c, err := net.DialTimeout("unix", socket, time.Second); err == nil {
+		c.Close()
+		return fmt.Errorf("%w: another process answers on %s; set api.socket to another path", ErrInUse, socket)
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove stale api socket: %w", err)
+	}
+	return nil
+}
+
+// Close frees what Listen or ListenMetrics has bound when Run is not called; behind Run it changes nothing. A nil Server has nothing to free.
+func (s *Server) Close() error {
+	if s == nil {
+		return nil
+	}
+	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("close listener: %w", err)
+	}
+	return nil
 }
 
 // ListenMetrics binds a TCP address that answers GET /metrics and nothing else.

@@ -70,7 +70,7 @@ var journalObject = &object[Journal]{place: func(j *Journal, at plan.Pos) { j.Po
 	set("max_bytes", at(func(j *Journal) *int64 { return &j.MaxBytes }).is(sizeKind{least: 1 << 20, most: 16 << 40}),
 		"Largest size on disk. When it is reached the brokers get no acknowledgement and keep the messages, until 20 % is free.", byDefault("1GiB")),
 	set("reserve", at(func(j *Journal) *int64 { return &j.ReserveBytes }).is(sizeKind{most: 16 << 40}),
-		"Space of the file system that the journal leaves free for checkpoints and others.", byDefault("64MiB")),
+		"Space of the file system that the journal leaves free; outboxes and dead letters leave half of it, checkpoints a quarter.", byDefault("64MiB")),
 	set("linger", at(func(j *Journal) *time.Duration { return &j.Linger }).is(durationKind{most: 10 * time.Second}),
 		"How long a commit waits for more messages before it syncs. Longer: fewer flash writes, later acknowledgements.", byDefault("5ms"), byBoard()),
 	set("segment", at(func(j *Journal) *int64 { return &j.SegmentBytes }).is(sizeKind{least: 256 << 10, most: 1 << 30}),

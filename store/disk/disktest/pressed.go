@@ -81,17 +81,18 @@ func (p *Pressed) Below(dir string) *Strain {
 	return s
 }
 
-// of gives the strain that a path lies under, nil when there is none.
+// of gives the innermost strain that a path lies under, nil when there is none.
 func (p *Pressed) of(path string) *Strain {
 	path = filepath.Clean(path)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var inner *Strain
 	for _, s := range p.strains {
-		if path == s.dir || strings.HasPrefix(path, s.dir+"/") {
-			return s
+		if (path == s.dir || strings.HasPrefix(path, s.dir+"/")) && (inner == nil || len(s.dir) > len(inner.dir)) {
+			inner = s
 		}
 	}
-	return nil
+	return inner
 }
 
 // Fail makes the k-th operation from now that the pressure hits fail, and those behind it until times have; below 0: until Heal.
