@@ -11,28 +11,6 @@ import (
 	"github.com/weirstream/weir/pipeline"
 )
 
-// faults are planted by tests, or by the environment in a build with -tags weirfault, to show that they would be found; all false otherwise.
-type faults struct {
-	noSync        bool   // frames are not synced
-	reuseUnsynced bool   // those in segments that were in use before are not
-	noDirSync     bool   // new names are not synced
-	noEpoch       bool   // neither epoch nor position ties a frame to its segment's present use
-	oldNotSynced  bool   // a new segment is written before the old one is synced
-	tailNotSynced bool   // recovery trusts what it reads
-	ackEarly      bool   // durable is told before the sync
-	keepStale     bool   // frames behind the cut are not removed
-	jumpUnwritten bool   // positions that are left out are so in memory only
-	jumpAsLoss    bool   // they are written as a loss is
-	syncAgain     bool   // a sync that failed is tried again, and believed
-	fullIsDone    bool   // a write without space counts as done
-	noPause       bool   // it is tried as fast as it can be
-	hang          func() // a sync takes as long as that does
-	frameRaw      int    // no fault: smaller frames than frameRawBytes
-}
-
-// spaceRetry is how often a full disk is asked again.
-const spaceRetry = time.Second
-
 // run is the committer. It ends at Close or at a failure.
 func (l *Log) run() {
 	defer close(l.done)
@@ -298,50 +276,6 @@ func (l *Log) takeFree(size int64) *segment {
 		}
 	}
 	return nil
-}
-
-// patiently does f again as long as the disk has no space for it, or is read-only; meanwhile the log is full. Nothing of it was acknowledged. f is a write, never a sync:
-// what a sync that failed has written is not known.
-func (l *Log) patiently(timer *time.Timer, f func() error) error {
-	closing := false
-	for waited := false; ; waited = true {
-		err := f()
-		if !passes(err) {
-			if waited {
-				l.setWaits(nil)
-			}
-			return err
-		}
-		l.complain(err)
-		l.setWaits(err)
-		l.setFull(true)
-		l.beat.Add(1)
-		if timer == nil || closing {
-			return err
-		}
-		closing = !l.pause(timer) // then a last try: there may be room by now
-	}
-}
-
-// pause waits until the disk is to be asked again; false: the log closes.
-func (l *Log) pause(timer *time.Timer) bool {
-	timer.Reset(spaceRetry)
-	if l.bugs.noPause {
-		timer.Reset(spaceRetry / 1000)
-	}
-	for {
-		l.mu.Lock()
-		closing := l.closing
-		l.mu.Unlock()
-		if closing {
-			return false
-		}
-		select {
-		case <-l.kick: // somebody waits for a commit: that makes no room
-		case <-timer.C:
-			return true
-		}
-	}
 }
 
 // showAhead gives written blocks to the readers that do not wait for the sync, if there are any.

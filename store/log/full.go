@@ -119,3 +119,50 @@ func (l *Log) SetMaxBytes(n int64) {
 		l.judgeFull()
 	}
 }
+
+// spaceRetry is how often a full disk is asked again.
+const spaceRetry = time.Second
+
+// patiently does f again as long as the disk has no space for it, or is read-only; meanwhile the log is full. Nothing of it was acknowledged. f is a write, never a sync:
+// what a sync that failed has written is not known.
+func (l *Log) patiently(timer *time.Timer, f func() error) error {
+	closing := false
+	for waited := false; ; waited = true {
+		err := f()
+		if !passes(err) {
+			if waited {
+				l.setWaits(nil)
+			}
+			return err
+		}
+		l.complain(err)
+		l.setWaits(err)
+		l.setFull(true)
+		l.beat.Add(1)
+		if timer == nil || closing {
+			return err
+		}
+		closing = !l.pause(timer) // then a last try: there may be room by now
+	}
+}
+
+// pause waits until the disk is to be asked again; false: the log closes.
+func (l *Log) pause(timer *time.Timer) bool {
+	timer.Reset(spaceRetry)
+	if l.bugs.noPause {
+		timer.Reset(spaceRetry / 1000)
+	}
+	for {
+		l.mu.Lock()
+		closing := l.closing
+		l.mu.Unlock()
+		if closing {
+			return false
+		}
+		select {
+		case <-l.kick: // somebody waits for a commit: that makes no room
+		case <-timer.C:
+			return true
+		}
+	}
+}
