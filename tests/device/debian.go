@@ -15,9 +15,22 @@ import (
 // Everything of the machine that is not ours is of this release of Debian, and comes by apt, which checks signatures.
 const (
 	release = "bookworm"
-	mirror  = "http://deb.debian.org/debian"
 	keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 )
+
+// mirror is where this machine's apt has the release from.
+func mirror(ctx context.Context) (string, error) {
+	out, err := command(ctx, nil, "", "apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages")
+	if err != nil {
+		return "", fmt.Errorf("%w: this is no Debian: %w", errNotHere, err)
+	}
+	for line := range strings.Lines(out) {
+		if name, uri, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == release {
+			return strings.TrimSuffix(uri, "/"), nil
+		}
+	}
+	return "", fmt.Errorf("%w: this machine's apt has no source of Debian %s", errNotHere, release)
+}
 
 // fetchMost bounds each step that downloads.
 const fetchMost = 8 * time.Minute
@@ -49,9 +62,13 @@ func aptConfig(ctx context.Context, dir string) (env []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: this is no Debian: %w", errNotHere, err)
 	}
+	from, err := mirror(ctx)
+	if err != nil {
+		return nil, err
+	}
 	files := map[string]string{
 		"status":       "",
-		"sources.list": fmt.Sprintf("deb [signed-by=%s] %s %s main\n", keyring, mirror, release),
+		"sources.list": fmt.Sprintf("deb [signed-by=%s] %s %s main\n", keyring, from, release),
 		"apt.conf": strings.ReplaceAll(`#clear APT::Architectures;
 APT::Architecture "arm64";
 APT::Architectures { "arm64"; };

@@ -25,10 +25,14 @@ func rootArchive(ctx context.Context) (string, error) {
 			return err
 		}
 		defer os.RemoveAll(work)
+		from, err := mirror(ctx)
+		if err != nil {
+			return err
+		}
 		args := []string{"--quiet", "--architectures=arm64", "--variant=extract", "--mode=root", "--keyring=" + keyring,
 			`--aptopt=Acquire::Languages "none"`, `--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`,
 			"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/info/*",
-			"--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--include=" + rootPackages, release, filepath.Join(dir, rootTar), "deb " + mirror + " " + release + " main"}
+			"--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--include=" + rootPackages, release, filepath.Join(dir, rootTar), "deb " + from + " " + release + " main"}
 		if _, err := command(ctx, []string{"TMPDIR=" + work}, "", "mmdebstrap", args...); err != nil {
 			return fmt.Errorf("%w: no root file system: %w", errNotHere, err)
 		}
@@ -66,7 +70,7 @@ ConditionKernelCommandLine=device.install
 [Service]
 Type=oneshot
 TimeoutStartSec=infinity
-ExecStart=/bin/sh /root/install.sh
+ExecStart=/bin/sh /opt/device/install.sh
 [Install]
 WantedBy=multi-user.target
 `
@@ -77,9 +81,9 @@ const installScript = `exec >/dev/ttyAMA0 2>&1
 set -e
 say() { read up rest </proc/uptime; echo; echo DEVICE $up "$@"; }
 trap 'say failed: weir is not installed' EXIT
-dpkg --force-depends -i /root/weir.deb
+dpkg --force-depends -i /opt/device/weir.deb
 systemctl is-active weir
-cat /root/weir.yaml >/etc/weir/weir.yaml
+cat /opt/device/weir.yaml >/etc/weir/weir.yaml
 say installed $(dpkg-query -W -f '${Version}' weir)
 trap - EXIT
 systemctl --no-block poweroff
@@ -87,13 +91,13 @@ systemctl --no-block poweroff
 
 // rootFiles are what the root disk has besides Debian and weir's package. The data disk is weir's state directory.
 var rootFiles = map[string]string{
-	"etc/fstab":           "LABEL=root / ext4 defaults 0 0\nLABEL=data /var/lib/weir ext4 noatime,errors=panic,x-systemd.device-timeout=0 0 2\n",
-	"etc/hostname":        "device\n",
-	"etc/hosts":           "127.0.0.1 localhost device\n",
-	"etc/machine-id":      "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine
-	"root/weir.yaml":      configFor("/var/lib/weir", whole),
-	"root/install.sh":     installScript,
-	"var/lib/dpkg/status": "",
+	"etc/fstab":             "LABEL=root / ext4 defaults 0 0\nLABEL=data /var/lib/weir ext4 noatime,errors=panic,x-systemd.device-timeout=0 0 2\n",
+	"etc/hostname":          "device\n",
+	"etc/hosts":             "127.0.0.1 localhost device\n",
+	"etc/machine-id":        "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine
+	"opt/device/weir.yaml":  configFor("/var/lib/weir", whole),
+	"opt/device/install.sh": installScript,
+	"var/lib/dpkg/status":   "",
 	"etc/systemd/system/weir.service.d/device.conf": "[Service]\nStandardOutput=journal+console\nStandardError=journal+console\n",
 	"etc/systemd/system/device-ready.service":       readyUnit,
 	"etc/systemd/system/device-install.service":     installUnit,
@@ -122,7 +126,7 @@ func buildRoot(ctx context.Context, dir, deb string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(os.Chmod(tree, 0o755), configure(tree), os.WriteFile(filepath.Join(tree, "root/weir.deb"), b, 0o644)); err != nil {
+	if err := errors.Join(os.Chmod(tree, 0o755), configure(tree), os.WriteFile(filepath.Join(tree, "opt/device/weir.deb"), b, 0o644)); err != nil {
 		return "", err
 	}
 	image := filepath.Join(dir, "root.img")

@@ -50,7 +50,7 @@ const (
 	newVersion = "1.1.0~rc.1+3.gabc"
 )
 
-// need gives the machine, with the packages in /root. The first call boots it.
+// need gives the machine, with the packages in /opt. The first call boots it.
 func need(t *testing.T) *machine {
 	t.Helper()
 	mu.Lock()
@@ -93,7 +93,7 @@ func prepare() (*machine, error) {
 			return nil, err
 		}
 	}
-	for from, to := range map[string]string{filepath.Base(debOf(oldVersion)): "/root", filepath.Base(debOf(newVersion)): "/root", faulty: "/usr/local/bin"} {
+	for from, to := range map[string]string{filepath.Base(debOf(oldVersion)): "/opt", filepath.Base(debOf(newVersion)): "/opt", faulty: "/usr/local/bin"} {
 		if out, err := exec.Command("cp", filepath.Join(built, from), m.path(to)).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%w: %s", err, out)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/weirstream/weir/tests/rig"
 )
 
-func debOf(version string) string { return "/root/weir_" + version + "_amd64.deb" }
+func debOf(version string) string { return "/opt/weir_" + version + "_amd64.deb" }
 
 // fresh is the machine as if nothing of weir had ever been on it.
 func fresh(t *testing.T) *machine {
