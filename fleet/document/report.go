@@ -1,0 +1,48 @@
+package document
+
+// State is what a gateway says of itself, signed by its own key; written when it changes, and once a day.
+type State struct {
+	Gateway  string            `json:"gateway"`
+	Channel  string            `json:"channel"`
+	Board    string            `json:"board"`
+	Arch     string            `json:"arch"`
+	Version  string            `json:"version"`
+	Digest   string            `json:"digest"` // sha256 of the running program, hex
+	Release  string            `json:"release,omitempty"`
+	Root     uint64            `json:"root"`    // version of the newest root that it knows
+	Serials  map[string]uint64 `json:"serials"` // by scope
+	Upgrade  *Progress         `json:"upgrade,omitempty"`
+	Pipeline map[string]string `json:"pipelines,omitempty"` // name: state
+	Problems []string          `json:"problems,omitempty"`
+	Refused  map[string]uint64 `json:"refused,omitempty"` // documents, by reason
+	AtMs     int64             `json:"at_ms"`
+	Trusted  bool              `json:"trusted"` // the clock
+}
+
+// Progress is how a gateway fares in an upgrade: also the body of _fleet/rollout/ID/GATEWAY.json.
+type Progress struct {
+	Gateway  string   `json:"gateway"`
+	Rollout  string   `json:"rollout,omitempty"` // id; "": by a command
+	Release  string   `json:"release"`
+	State    string   `json:"state"` // agent/upgrade's
+	Why      string   `json:"why,omitempty"`
+	From     string   `json:"from"` // versions
+	To       string   `json:"to"`
+	AtMs     int64    `json:"at_ms"`
+	Offline  bool     `json:"committed_offline,omitempty"`
+	Saved    []string `json:"savepoints,omitempty"`
+	Failures uint64   `json:"starts_failed,omitempty"`
+}
+
+// Result is what came of a command.
+type Result struct {
+	Gateway string   `json:"gateway"`
+	Scope   string   `json:"scope"`
+	Serial  uint64   `json:"serial"`
+	ID      string   `json:"id"`
+	Do      string   `json:"do"`
+	Result  string   `json:"result"` // done, refused, failed, expired, not-for-this-gateway
+	Detail  string   `json:"detail,omitempty"`
+	AtMs    int64    `json:"at_ms"`
+	Files   []string `json:"files,omitempty"`
+}
