@@ -35,6 +35,9 @@ var forbidden = []struct {
 	{"pipeline/plan", []string{"pipeline/mqtt"}, "the plan knows topics, no session"},
 	{"pipeline/exec", []string{"pipeline/mqtt"}, "the engine knows a journal, no session"},
 	{"boards", []string{"pipeline", "store", "snapshot", "uplink"}, "what is known of hardware knows nothing of weir; the config reads it"},
+	{"fleet/strict", []string{"fleet", "pipeline", "store", "snapshot", "uplink", "boards"}, "a reader of JSON knows nobody"},
+	{"fleet/signed", []string{"fleet/document", "pipeline", "store", "snapshot", "uplink", "boards"}, "signatures are asked before a document is read: who checks them cannot read one"},
+	{"fleet/document", []string{"fleet/signed", "pipeline", "store", "snapshot", "uplink", "boards"}, "what documents say knows neither keys nor places"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
@@ -79,6 +82,10 @@ func TestRulesFindABreach(t *testing.T) {
 		{"boards", module + "store/disk"},
 		{"boards", module + "agent/config"},
 		{"pipeline/plan", module + "pipeline/mqtt"},
+		{"fleet/strict", module + "fleet/document"},
+		{"fleet/signed", module + "fleet/document"},
+		{"fleet/document", module + "fleet/signed"},
+		{"fleet/signed", module + "store/disk"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {
 			t.Errorf("%s importing %s is not found", c.from, c.to)
