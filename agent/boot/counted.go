@@ -37,11 +37,11 @@ func (p *Places) Count() error {
 	if err != nil {
 		return fmt.Errorf("count a start: %w", err)
 	}
-	step("count")
+	p.step("count")
 	if err := store.Save(&next); err != nil {
 		return fmt.Errorf("count a start: %w", err)
 	}
-	step("counted")
+	p.step("counted")
 	if onTrial(next.State) {
 		p.say(notice, "version %s is on trial; it has %d starts left behind this one", r.Target.Version, next.Tries)
 	} else {

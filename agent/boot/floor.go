@@ -25,7 +25,7 @@ func (p *Places) floor() (uint64, error) {
 }
 
 func (p *Places) raiseFloor(to uint64) error {
-	return keep(filepath.Join(p.Dir, floorFile), strconv.AppendUint(nil, to, 10))
+	return p.keep(filepath.Join(p.Dir, floorFile), strconv.AppendUint(nil, to, 10))
 }
 
 // committed raises the floor to what the release asks for, once its program has been committed, and empties slots below it.
@@ -66,7 +66,7 @@ func (p *Places) syncRecord() error {
 		if err != nil {
 			return err
 		}
-		step("sync " + name)
+		p.step("sync " + name)
 		if err := errors.Join(f.Sync(), f.Close()); err != nil {
 			return err
 		}

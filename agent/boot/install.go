@@ -47,7 +47,7 @@ func (p *Places) install(ctx context.Context, s upgrade.Slot, digest string, flo
 		return fmt.Errorf("%w: %s, %s, sha256 %.12s", errRelease, release.Version, p.Arch, digest)
 	case artifact.Bytes <= 0 || artifact.Bytes > programMax:
 		return fmt.Errorf("%w: %d bytes", errRelease, artifact.Bytes)
-	case release.SecureVersion < floor:
+	case release.SecureVersion < floor && p.planted != faultNoFloor:
 		return fmt.Errorf("%w: %d, not %d", errFloor, release.SecureVersion, floor)
 	}
 	if err := p.makeSlots(s); err != nil {
@@ -66,7 +66,7 @@ func (p *Places) install(ctx context.Context, s upgrade.Slot, digest string, flo
 // makeSlots makes the directories, and clears away what is no slot: two at most are kept.
 func (p *Places) makeSlots(s upgrade.Slot) error {
 	for _, dir := range []string{p.Dir, filepath.Join(p.Dir, slotsDir), p.slot(s)} {
-		if err := makeDir(dir, p.Owner); err != nil {
+		if err := p.makeDir(dir); err != nil {
 			return err
 		}
 	}
@@ -86,12 +86,16 @@ func (p *Places) makeSlots(s upgrade.Slot) error {
 
 // copyStaged copies first and verifies the copy: the agent's user may change the original at any time.
 func (p *Places) copyStaged(ctx context.Context, tmp string, artifact *document.Artifact) error {
-	from, err := openGuarded(p.State, filepath.Join(upgradeDir, stagedFile), artifact.Bytes)
+	from, err := p.openStaged(artifact.Bytes)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	step("copy")
+	first := ""
+	if p.planted == faultVerifyFirst {
+		first, _ = hashOf(ctx, io.NewSectionReader(from, 0, programMax))
+	}
+	p.step("copy")
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -107,17 +111,17 @@ func (p *Places) copyStaged(ctx context.Context, tmp string, artifact *document.
 	if n != artifact.Bytes {
 		return fmt.Errorf("%w: %d bytes, not %d", errCopy, n, artifact.Bytes)
 	}
-	step("sync copy")
+	p.step("sync copy")
 	if err := to.Sync(); err != nil {
 		return fmt.Errorf("copy what was fetched: %w", err)
 	}
-	step("verify copy")
-	if _, err := to.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	got, err := hashOf(ctx, to)
+	p.step("verify copy")
+	got, err := hashOf(ctx, io.NewSectionReader(to, 0, artifact.Bytes+1))
 	if err != nil {
 		return fmt.Errorf("read the copy: %w", err)
+	}
+	if p.planted == faultVerifyFirst {
+		got = first
 	}
 	if got != artifact.SHA256 {
 		return fmt.Errorf("%w: sha256 %.12s, not %.12s", errCopy, got, artifact.SHA256)
@@ -128,24 +132,32 @@ func (p *Places) copyStaged(ctx context.Context, tmp string, artifact *document.
 	return to.Sync()
 }
 
+func (p *Places) openStaged(sizeMax int64) (*os.File, error) {
+	name := filepath.Join(upgradeDir, stagedFile)
+	if p.planted == faultFollow {
+		return os.Open(filepath.Join(p.State, name))
+	}
+	return openGuarded(p.State, name, sizeMax)
+}
+
 // replace puts a verified copy into its place. Without about.json, which goes first and comes last, nothing in the slot counts as verified.
 func (p *Places) replace(s upgrade.Slot, tmp string, about About) error {
 	dir := p.slot(s)
-	step("remove about")
+	p.step("remove about")
 	if err := os.Remove(filepath.Join(dir, aboutFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := p.syncDir(dir); err != nil {
 		return err
 	}
-	step("rename program")
+	p.step("rename program")
 	if err := os.Rename(tmp, p.program(s)); err != nil {
 		return err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := p.syncDir(dir); err != nil {
 		return err
 	}
-	return keepJSON(filepath.Join(dir, aboutFile), about)
+	return p.keepJSON(filepath.Join(dir, aboutFile), about)
 }
 
 // clear empties a slot, for good.
@@ -157,17 +169,17 @@ func (p *Places) clear(s upgrade.Slot) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	step("remove slot " + string(s))
+	p.step("remove slot " + string(s))
 	if err := os.Remove(filepath.Join(dir, aboutFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := p.syncDir(dir); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return p.syncDir(filepath.Dir(dir))
 }
 
 // release reads and verifies the manifest of the release on its way.

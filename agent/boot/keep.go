@@ -11,19 +11,17 @@ import (
 	"syscall"
 )
 
-// stepHook is called in front of each step that changes what is on flash, with its name. Tests kill the run there; nil otherwise.
-var stepHook func(step string)
-
-func step(name string) {
-	if stepHook != nil {
-		stepHook(name)
+// step is called in front of each step that changes what is on flash.
+func (p *Places) step(name string) {
+	if p.hook != nil {
+		p.hook(name)
 	}
 }
 
 // keep replaces a file of the helper's own, durably: after a crash the name has either the old content or the new one.
-func keep(name string, data []byte) error {
+func (p *Places) keep(name string, data []byte) error {
 	base := filepath.Base(name)
-	step("write " + base)
+	p.step("write " + base)
 	tmp := name + ".tmp"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", tmp, err)
@@ -34,22 +32,22 @@ func keep(name string, data []byte) error {
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		step("sync " + base)
+		p.step("sync " + base)
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(tmp) // of a full disk it gives the space back; a leftover is harmless
 		return fmt.Errorf("write %s: %w", tmp, err)
 	}
-	step("rename " + base)
+	p.step("rename " + base)
 	if err := os.Rename(tmp, name); err != nil {
 		return fmt.Errorf("rename %s: %w", tmp, err)
 	}
-	return syncDir(filepath.Dir(name))
+	return p.syncDir(filepath.Dir(name))
 }
 
-func syncDir(dir string) error {
-	step("sync directory " + filepath.Base(dir))
+func (p *Places) syncDir(dir string) error {
+	p.step("sync directory " + filepath.Base(dir))
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -61,19 +59,19 @@ func syncDir(dir string) error {
 }
 
 // makeDir makes a directory of the helper's own, durably, for everybody to read and execute. One that is there must be a directory that its owner alone writes to.
-func makeDir(dir string, owner int) error {
+func (p *Places) makeDir(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		step("make directory " + filepath.Base(dir))
+		p.step("make directory " + filepath.Base(dir))
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
-		return syncDir(filepath.Dir(dir))
+		return p.syncDir(filepath.Dir(dir))
 	}
 	if err != nil {
 		return err
 	}
-	return private(dir, info, owner)
+	return private(dir, info, p.Owner)
 }
 
 // private refuses what anybody but the owner can write to.
@@ -113,12 +111,12 @@ func readOwn(name string, owner int, sizeMax int64) (b []byte, there bool, err e
 // smallMax is the size of the helper's own files, less root documents.
 const smallMax = 64 << 10
 
-func keepJSON(name string, v any) error {
+func (p *Places) keepJSON(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	return keep(name, append(b, '\n'))
+	return p.keep(name, append(b, '\n'))
 }
 
 // readJSON reads what keepJSON wrote.

@@ -35,8 +35,9 @@ type Refused struct {
 // Link decides which program a start runs, and links it. Durable on return, but for what it notes in memory. A start for which nothing has changed writes nothing to flash. The error tells that the link could not be made: what was
 // linked before stays. A program on trial is linked in the hope that Count counts the start; Settle looks whether it did.
 func (p *Places) Link(ctx context.Context) (Booted, error) {
-	defer p.prepare()()
+	p.prepare()
 	follows := p.pace()
+	defer p.lock()()
 	defer func() { p.paced(follows) }()
 	return p.run(ctx, follows > 1, true)
 }
@@ -47,8 +48,9 @@ func (p *Places) Settle(ctx context.Context) (Booted, error) {
 	if err == nil && b.Start == p.Start && !b.Trial {
 		return b, nil
 	}
-	defer p.prepare()()
-	counted := p.counted()
+	p.prepare()
+	defer p.lock()()
+	counted := p.counted() || p.planted == faultNoSettle
 	if r, err := p.record(); err == nil && counted && b.Start == p.Start && b.Trial && r.Runs() == b.Slot {
 		return b, nil
 	}
@@ -67,13 +69,12 @@ func (p *Places) Booted() (b Booted, err error) {
 	return b, err
 }
 
-// prepare begins a run as root; done ends it.
-func (p *Places) prepare() (done func()) {
+// prepare begins a run as root.
+func (p *Places) prepare() {
 	unix.Umask(0o022)
-	if err := makeDir(p.Run, p.Owner); err != nil { // in memory: without it only notes are missing
+	if err := p.makeDir(p.Run); err != nil { // in memory: without it only notes are missing
 		p.say(warning, "%v", err)
 	}
-	return p.lock()
 }
 
 // run does the work of a start. anew: what was verified is hashed again. counts: the start will be counted, if it has to be.
@@ -190,7 +191,7 @@ func (p *Places) link(s upgrade.Slot) error {
 	if p.linked() == s {
 		return nil
 	}
-	if err := makeDir(p.Dir, p.Owner); err != nil {
+	if err := p.makeDir(p.Dir); err != nil {
 		return err
 	}
 	to := p.slot(s)
@@ -202,15 +203,15 @@ func (p *Places) link(s upgrade.Slot) error {
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	step("symlink")
+	p.step("symlink")
 	if err := os.Symlink(to, tmp); err != nil {
 		return err
 	}
-	step("rename link")
+	p.step("rename link")
 	if err := os.Rename(tmp, name); err != nil {
 		return err
 	}
-	return syncDir(p.Dir)
+	return p.syncDir(p.Dir)
 }
 
 // tell notes in memory what was linked, for the agent and for status.
@@ -247,10 +248,10 @@ func (p *Places) takeFactory(why string, keep *held) {
 }
 
 func (p *Places) hold(h held) error {
-	if err := makeDir(p.Dir, p.Owner); err != nil {
+	if err := p.makeDir(p.Dir); err != nil {
 		return err
 	}
-	if err := keepJSON(filepath.Join(p.Dir, heldFile), h); err != nil {
+	if err := p.keepJSON(filepath.Join(p.Dir, heldFile), h); err != nil {
 		return err
 	}
 	return errors.Join(p.clear(upgrade.SlotA), p.clear(upgrade.SlotB))

@@ -27,7 +27,21 @@ type Places struct {
 	Say func(priority int, text string)
 	// Wait waits in front of starts that follow one another. nil: there is no wait.
 	Wait func(time.Duration)
+
+	hook    func(step string) // tests kill the run there
+	planted fault             // tests show that they would find it
 }
+
+// fault is a mistake that a test plants.
+type fault string
+
+const (
+	faultVerifyFirst fault = "what was fetched is verified, then copied"
+	faultFollow      fault = "links are followed"
+	faultNoSettle    fault = "a start that was not counted runs"
+	faultNoFloor     fault = "the floor is not looked at"
+	faultNoDigest    fault = "what is in a slot is not hashed again"
+)
 
 // The priorities of Say.
 const (

@@ -10,7 +10,8 @@ import (
 // Reset has the factory program run from the next start on, whatever the record asks for, until another upgrade asks: an operator's last resort. The slots are emptied; the newest root document and the floor stay. Nothing of the
 // agent's is touched: its record stays, and whether the factory program can read the state is weir's to say. Repeating it is harmless.
 func (p *Places) Reset() error {
-	defer p.prepare()()
+	p.prepare()
+	defer p.lock()()
 	r, err := p.record()
 	if err != nil { // a record that cannot be read has the factory program run as well, once nothing else is linked
 		r = &upgrade.Record{}

@@ -53,7 +53,7 @@ func (p *Places) check(ctx context.Context, s upgrade.Slot, digest string, floor
 		return a, err
 	case digest != "" && a.SHA256 != digest:
 		return a, fmt.Errorf("%w: %.12s, not %.12s", errOther, a.SHA256, digest)
-	case a.SecureVersion < floor:
+	case a.SecureVersion < floor && p.planted != faultNoFloor:
 		return a, fmt.Errorf("%w: %d, not %d", errFloor, a.SecureVersion, floor)
 	}
 	name := p.program(s)
@@ -98,9 +98,9 @@ func (p *Places) digest(ctx context.Context, name string, info fs.FileInfo, anew
 	if _, err := p.readJSON(filepath.Join(p.Run, verifiedFile), &cache); err != nil {
 		cache = map[string]seen{} // in memory, and only to save work
 	}
-	if before := cache[name]; !anew && before.SHA256 != "" {
+	if before := cache[name]; (!anew || p.planted == faultNoDigest) && before.SHA256 != "" {
 		now.SHA256 = before.SHA256
-		if now == before {
+		if now == before || p.planted == faultNoDigest {
 			return before.SHA256, nil
 		}
 	}

@@ -34,10 +34,10 @@ func (p *Places) trust() (*signed.Trust, error) {
 		}
 	}
 	if t.Version() > before || !own {
-		if err := makeDir(p.Dir, p.Owner); err != nil {
+		if err := p.makeDir(p.Dir); err != nil {
 			return nil, err
 		}
-		if err := keep(filepath.Join(p.Dir, rootFile), t.Envelope()); err != nil {
+		if err := p.keep(filepath.Join(p.Dir, rootFile), t.Envelope()); err != nil {
 			return nil, err
 		}
 	}
