@@ -67,7 +67,9 @@ type wireSignature struct {
 }
 
 // Parse reads an envelope: form and sizes. The payload is not looked at, no signature is checked. Errors: ErrSize, ErrVersion, ErrForm.
-func Parse(b []byte) (*Envelope, error) {
+func Parse(b []byte) (*Envelope, error) { return parse(b, planted{}) }
+
+func parse(b []byte, fault planted) (*Envelope, error) {
 	if len(b) > BytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrSize, len(b), BytesMax)
 	}
@@ -86,7 +88,7 @@ func Parse(b []byte) (*Envelope, error) {
 	}
 	e := &Envelope{Type: w.Type}
 	var err error
-	if e.Payload, err = decode64(w.Payload); err != nil {
+	if e.Payload, err = decode64(w.Payload, fault); err != nil {
 		return nil, fmt.Errorf("envelope: payload: %w", err)
 	}
 	for i, s := range w.Signatures {
@@ -94,13 +96,13 @@ func Parse(b []byte) (*Envelope, error) {
 		if !one.Key.wellFormed() {
 			return nil, fmt.Errorf("envelope: signature %d: %w: key %q, want %d hexadecimal digits", i+1, ErrForm, s.Key, 2*keyIDBytes)
 		}
-		if one.Sig, err = decode64(s.Sig); err == nil && len(one.Sig) != ed25519.SignatureSize {
+		if one.Sig, err = decode64(s.Sig, fault); err == nil && len(one.Sig) != ed25519.SignatureSize {
 			err = fmt.Errorf("%w: %d bytes, want %d", ErrForm, len(one.Sig), ed25519.SignatureSize)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("envelope: signature %d: %w", i+1, err)
 		}
-		if e.by(one.Key) != nil {
+		if e.by(one.Key) != nil && !fault.twice {
 			return nil, fmt.Errorf("envelope: %w: two signatures of the key %s", ErrForm, one.Key)
 		}
 		e.Signatures = append(e.Signatures, one)
@@ -128,7 +130,10 @@ func formatOf(b []byte) uint64 {
 }
 
 // decode64 reads standard base64 with padding, and only that: one text for the same bytes.
-func decode64(text string) ([]byte, error) {
+func decode64(text string, fault planted) ([]byte, error) {
+	if fault.loose64 {
+		return base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "="))
+	}
 	if strings.ContainsAny(text, "\r\n") { // which the decoder passes over
 		return nil, fmt.Errorf("%w: a line break in base64", ErrForm)
 	}

@@ -76,3 +76,8 @@ func names(prefix string, n int) (list []string) {
 	}
 	return list
 }
+
+// signBare signs the payload without format and type.
+func signBare(key string, payload []byte) []byte {
+	return ed25519.Sign(ed25519.PrivateKey(keyOf(key)), payload)
+}
