@@ -115,7 +115,8 @@ func TestRandomScenariosFindFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 20; seed++ {
 				sc := scenario{qos: c.qos, ids: c.ids, window: 20, messages: 300, steps: 25}
-				if runScenario(t, seed, sc, c.f) != "" {
+				if wrong := runScenario(t, seed, sc, c.f); wrong != "" {
+					t.Logf("found with seed %d: %s", seed, wrong)
 					return
 				}
 			}

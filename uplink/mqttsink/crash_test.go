@@ -79,7 +79,9 @@ func TestKilledProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer proxy.Close()
-			rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			rnd := rand.New(rand.NewPCG(seed, 1))
 			log := t.TempDir() + "/log"
 			kills := 0
 			for round := 0; ; round++ {
