@@ -40,6 +40,7 @@ func victim(addr string, qos int) error {
 	if err != nil {
 		return err
 	}
+	s.lingers = orderedWait
 	q := uplinktest.NewQueue(1, 0)
 	for n := 1; n <= victimRows; n++ {
 		q.Add(row(n))
