@@ -221,7 +221,7 @@ func TestApplyKilledAtEveryStep(t *testing.T) {
 			publish()
 			select {
 			case <-st.agent.Done():
-			case <-time.After(time.Minute):
+			case <-time.After(rig.Patience):
 				st.dump()
 				t.Fatalf("the agent was not killed %s %s", side, step)
 			}
