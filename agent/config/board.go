@@ -28,6 +28,7 @@ func boardWords() []string { return append([]string{BoardAuto, BoardNone}, board
 func (boardKind) label() string          { return "auto, none, or a board that weir boards ls lists" }
 func (boardKind) schema() map[string]any { return map[string]any{"enum": boardWords()} }
 
+func (boardKind) reads(*string) {}
 func (k boardKind) read(r *reader, n *node, into *string) {
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())
