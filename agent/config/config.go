@@ -45,7 +45,7 @@ type Config struct {
 
 	boardFirst bool // planted by tests: the board overrides the file
 
-	given map[any]plan.Pos // settings with a board's default that the file has, by where their value is
+	given map[any]plan.Pos // board, and settings with a board's default, that the file has, by where their value is
 }
 
 // Broker is one MQTT broker session.
