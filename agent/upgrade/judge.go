@@ -8,8 +8,8 @@ import (
 
 // What the gates of a commit ask for.
 const (
-	UpSelf          = 120 * time.Second // of a program
-	UpSystem        = 600 * time.Second // of a whole system
+	UpSelf           = 120 * time.Second // of a program
+	UpSystem         = 600 * time.Second // of a whole system
 	CheckpointsAsked = 3                 // of each pipeline since its restore: more prove no more
 )
 
