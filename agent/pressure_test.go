@@ -185,8 +185,8 @@ func (p *pressed) down(t *testing.T) {
 	p.done <- nil
 }
 
-// pressedPatience bounds a life.
-const pressedPatience = 20 * time.Second
+// pressedPatience bounds a life: only one that is stuck takes so long.
+const pressedPatience = 2 * patience
 
 // retriesPerSecond bounds what is tried again while a disk fails: of all parts of one agent together.
 const retriesPerSecond = 100

@@ -29,9 +29,9 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
 		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed,
 		Divergence: func(sink string, seq, held, made uint64) {
-			a.agent.diverged.add(a.spec.Name.Value, sink, seq)
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
 				"sink", sink, "seq", seq, "held", held, "made", made)
+			a.agent.diverged.add(a.spec.Name.Value, sink, seq) // whoever sees the count finds the line
 		},
 	})
 	if err != nil {

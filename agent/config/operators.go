@@ -119,6 +119,7 @@ var eventWords = choiceKind{words: []string{"processing", "event"}}
 
 func (eventKind) label() string          { return eventWords.label() }
 func (eventKind) schema() map[string]any { return eventWords.schema() }
+func (eventKind) reads(*bool)            {}
 func (eventKind) read(r *reader, n *node, into *bool) {
 	var word string
 	eventWords.read(r, n, &word)
@@ -132,6 +133,7 @@ var resetWords = choiceKind{words: []string{"zero", "unknown"}}
 
 func (resetKind) label() string          { return resetWords.label() }
 func (resetKind) schema() map[string]any { return resetWords.schema() }
+func (resetKind) reads(*bool)            {}
 func (resetKind) read(r *reader, n *node, into *bool) {
 	var word string
 	resetWords.read(r, n, &word)
@@ -147,6 +149,7 @@ func (wrapKind) label() string {
 func (wrapKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 2}, map[string]any{"const": "never"}}}
 }
+func (wrapKind) reads(*uint64) {}
 func (k wrapKind) read(r *reader, n *node, into *uint64) {
 	if n.shape == shapeScalar {
 		if n.text == "never" {
@@ -170,6 +173,7 @@ type stepKind struct{}
 
 func (stepKind) label() string          { return "a whole number of at least 1" }
 func (stepKind) schema() map[string]any { return map[string]any{"type": "integer", "minimum": 1} }
+func (stepKind) reads(*uint64)          {}
 func (k stepKind) read(r *reader, n *node, into *uint64) {
 	step, err := strconv.ParseUint(n.text, 10, 64)
 	switch {
@@ -187,8 +191,9 @@ type throttleKind struct{}
 
 var throttleInterval = nanoseconds{durationKind{least: time.Millisecond, most: durationMax}}
 
-func (throttleKind) label() string          { return throttleInterval.label() }
-func (throttleKind) schema() map[string]any { return throttleInterval.schema() }
+func (throttleKind) label() string             { return throttleInterval.label() }
+func (throttleKind) schema() map[string]any    { return throttleInterval.schema() }
+func (throttleKind) reads(**plan.ThrottleSpec) {}
 func (throttleKind) read(r *reader, n *node, into **plan.ThrottleSpec) {
 	*into = &plan.ThrottleSpec{Pos: n.pos}
 	throttleInterval.read(r, n, &(*into).IntervalNs)
@@ -206,6 +211,7 @@ func (elementFieldsKind) label() string {
 func (elementFieldsKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": elementTypes.schema()}
 }
+func (elementFieldsKind) reads(*[]plan.ElementSpec) {}
 func (k elementFieldsKind) read(r *reader, n *node, into *[]plan.ElementSpec) {
 	list := pairs(r, n, k.label(), "a field")
 	if n.shape == shapeMapping && len(list) == 0 {
@@ -231,6 +237,7 @@ func (castKind) label() string {
 func (castKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": choiceKind{words: plan.CastTypes}.schema()}
 }
+func (castKind) reads(**plan.CastSpec) {}
 func (k castKind) read(r *reader, n *node, into **plan.CastSpec) {
 	*into = &plan.CastSpec{Pos: n.pos}
 	list := pairs(r, n, k.label(), "a field")
@@ -263,14 +270,15 @@ func (splitKind) label() string {
 	return "a mapping from outputs to conditions, or {share: 10%, on: [field]}"
 }
 func (splitKind) schema() map[string]any {
-	return map[string]any{"anyOf": []any{splitPorts.schema(), shareOf.schema()}}
+	return map[string]any{"anyOf": []any{splitPorts.schema(), shareOf.section.schema()}}
 }
+func (splitKind) reads(**plan.SplitSpec) {}
 func (k splitKind) read(r *reader, n *node, into **plan.SplitSpec) {
 	*into = &plan.SplitSpec{Pos: n.pos}
 	for _, e := range n.entries {
 		if n.shape == shapeMapping && e.key.text == "share" {
 			(*into).Share = true
-			shareOf.read(r, n, *into)
+			shareOf.fill(r, n, *into)
 			return
 		}
 	}
@@ -292,6 +300,7 @@ func (percentKind) label() string { return "a share from 0.01% to 99.99%, such a
 func (percentKind) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^[0-9]{1,2}(\.[0-9]{1,2})?%$`}
 }
+func (percentKind) reads(*int) {}
 func (k percentKind) read(r *reader, n *node, into *int) {
 	text, percent := strings.CutSuffix(n.text, "%")
 	whole, fraction, _ := strings.Cut(text, ".")

@@ -20,6 +20,7 @@ func (k parallelismKind) schema() map[string]any {
 	}}
 }
 
+func (parallelismKind) reads(*int) {}
 func (k parallelismKind) read(r *reader, n *node, into *int) {
 	if n.shape == shapeScalar && n.text == "auto" {
 		*into = plan.ParallelismAuto

@@ -96,6 +96,7 @@ func (k durationKind) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern}
 }
 
+func (durationKind) reads(*time.Duration) {}
 func (k durationKind) read(r *reader, n *node, into *time.Duration) {
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())
@@ -120,6 +121,7 @@ func (k durationKind) read(r *reader, n *node, into *time.Duration) {
 // wholeMs is a duration in whole milliseconds, as event time counts.
 type wholeMs struct{ durationKind }
 
+func (wholeMs) reads(*int64) {}
 func (k wholeMs) read(r *reader, n *node, into *int64) {
 	var d time.Duration
 	before := len(*r.problems)
@@ -133,6 +135,7 @@ func (k wholeMs) read(r *reader, n *node, into *int64) {
 // nanoseconds is a duration stored as int64 nanoseconds.
 type nanoseconds struct{ durationKind }
 
+func (nanoseconds) reads(*int64) {}
 func (k nanoseconds) read(r *reader, n *node, into *int64) {
 	var d time.Duration
 	k.durationKind.read(r, n, &d)
@@ -206,6 +209,7 @@ func (k sizeKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": pattern}, map[string]any{"type": "integer", "minimum": k.least}}}
 }
 
+func (sizeKind) reads(*int64) {}
 func (k sizeKind) read(r *reader, n *node, into *int64) {
 	if k.none != "" && n.shape == shapeScalar && n.text == k.none {
 		*into = 0

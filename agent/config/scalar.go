@@ -32,6 +32,7 @@ func (k textKind) schema() map[string]any {
 	return out
 }
 
+func (textKind) reads(*plan.Text) {}
 func (k textKind) read(r *reader, n *node, into *plan.Text) {
 	// A number is taken as written: 0007 is a fine name, and topics may be digits.
 	if n.shape != shapeScalar || n.scalar == scalarBool {
@@ -67,6 +68,7 @@ type stringKind struct{ of textKind }
 
 func (k stringKind) label() string          { return k.of.label() }
 func (k stringKind) schema() map[string]any { return k.of.schema() }
+func (stringKind) reads(*string)            {}
 func (k stringKind) read(r *reader, n *node, into *string) {
 	var t plan.Text
 	k.of.read(r, n, &t)
@@ -89,6 +91,7 @@ func (k choiceKind) schema() map[string]any {
 	return map[string]any{"enum": all}
 }
 
+func (choiceKind) reads(*string) {}
 func (k choiceKind) read(r *reader, n *node, into *string) {
 	if n.shape == shapeScalar {
 		if slices.Contains(k.words, n.text) {
@@ -108,6 +111,7 @@ func (k choiceKind) read(r *reader, n *node, into *string) {
 // choiceText is a choice that keeps its place.
 type choiceText struct{ choiceKind }
 
+func (choiceText) reads(*plan.Text) {}
 func (k choiceText) read(r *reader, n *node, into *plan.Text) {
 	var word string
 	k.choiceKind.read(r, n, &word)
@@ -118,6 +122,7 @@ type boolKind struct{}
 
 func (boolKind) label() string          { return "true or false" }
 func (boolKind) schema() map[string]any { return map[string]any{"type": "boolean"} }
+func (boolKind) reads(*bool)            {}
 func (k boolKind) read(r *reader, n *node, into *bool) {
 	switch {
 	case n.shape == shapeScalar && n.scalar == scalarBool && strings.EqualFold(n.text, "true"):
@@ -151,6 +156,7 @@ func between[N int | int64 | float64](least, most, unlimited N) string {
 	return fmt.Sprintf("from %v to %v", least, most)
 }
 
+func (intKind) reads(*int) {}
 func (k intKind) read(r *reader, n *node, into *int) {
 	i, err := strconv.Atoi(n.text)
 	switch {
@@ -183,6 +189,7 @@ func (k floatKind) schema() map[string]any {
 	return out
 }
 
+func (floatKind) reads(*float64) {}
 func (k floatKind) read(r *reader, n *node, into *float64) {
 	f, err := strconv.ParseFloat(n.text, 64)
 	if n.shape != shapeScalar || n.scalar != scalarFloat && n.scalar != scalarInt || err != nil || !(f >= k.least && f <= k.most) {

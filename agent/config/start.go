@@ -21,6 +21,7 @@ func (startKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{startWords.schema(), map[string]any{"type": "string", "pattern": "^savepoint +/"}}}
 }
 
+func (startKind) reads(*start) {}
 func (k startKind) read(r *reader, n *node, into *start) {
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())

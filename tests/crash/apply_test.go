@@ -158,7 +158,7 @@ func TestApplyFaults(t *testing.T) {
 	for _, fault := range []string{"apply-live", "apply-unheld"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			for range 4 {
+			for n := range faultRuns {
 				s, c := applying(2)
 				s.messages, s.kills, s.receiverRestarts, s.patience = 4_000, 0, 0, 20*time.Second
 				s.env = append(s.env, "WEIR_FAULT="+fault)
@@ -173,10 +173,11 @@ func TestApplyFaults(t *testing.T) {
 					found = found || !v.ok()
 				}
 				if found {
+					t.Logf("found in run %d", n+1)
 					return
 				}
 			}
-			t.Error("the planted fault was not found in four runs")
+			t.Errorf("the planted fault was not found in %d runs", faultRuns)
 		})
 	}
 }
@@ -221,7 +222,7 @@ func TestApplyKilledAtEveryStep(t *testing.T) {
 			publish()
 			select {
 			case <-st.agent.Done():
-			case <-time.After(time.Minute):
+			case <-time.After(rig.Patience):
 				st.dump()
 				t.Fatalf("the agent was not killed %s %s", side, step)
 			}

@@ -50,6 +50,9 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 				return err
 			}
 			logger.Info("board", "is", cfg.On.ID, "why", cfg.On.Why)
+			if w := cfg.On.Foreign; w != "" {
+				logger.Warn("config", "what", w)
+			}
 			limitMemory(cfg, machine, logger)
 			empty, err := named(cfg, "--allow-empty", allowEmpty)
 			if err != nil {
