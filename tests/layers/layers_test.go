@@ -39,6 +39,8 @@ var forbidden = []struct {
 	{"fleet/signed", []string{"fleet/document", "pipeline", "store", "snapshot", "uplink", "boards"}, "signatures are asked before a document is read: who checks them cannot read one"},
 	{"fleet/document", []string{"fleet/signed", "pipeline", "store", "snapshot", "uplink", "boards"}, "what documents say knows neither keys nor places"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
+	{"agent/upgrade", []string{"pipeline", "snapshot", "uplink", "store/log", "store/journal", "store/outbox", "store/boltkv", "store/pebblekv", "agent/config", "agent/record", "boards"}, "the helper outside the slots links it: files and documents are all it knows"},
+	{"fleet", []string{"pipeline", "store", "snapshot", "boards"}, "documents know nobody"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
 
@@ -86,6 +88,8 @@ func TestRulesFindABreach(t *testing.T) {
 		{"fleet/signed", module + "fleet/document"},
 		{"fleet/document", module + "fleet/signed"},
 		{"fleet/signed", module + "store/disk"},
+		{"agent/upgrade", module + "agent/config"},
+		{"fleet/document", module + "store/disk"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {
 			t.Errorf("%s importing %s is not found", c.from, c.to)
