@@ -35,6 +35,9 @@ var forbidden = []struct {
 	{"pipeline/plan", []string{"pipeline/mqtt"}, "the plan knows topics, no session"},
 	{"pipeline/exec", []string{"pipeline/mqtt"}, "the engine knows a journal, no session"},
 	{"boards", []string{"pipeline", "store", "snapshot", "uplink"}, "what is known of hardware knows nothing of weir; the config reads it"},
+	{"agent/boot", []string{"pipeline", "snapshot", "uplink", "boards", "store/log", "store/journal", "store/outbox", "agent/config", "agent/api", "agent/record", "agent/identity", "agent/upgrade/slots"}, "the helper is small, and runs as root"},
+	{"agent/upgrade", []string{"pipeline", "snapshot", "uplink", "agent/boot", "agent/config", "agent/api"}, "the helper has it within"},
+	{"fleet", []string{"pipeline", "snapshot", "store", "agent", "boards"}, "documents know no gateway"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
@@ -79,6 +82,9 @@ func TestRulesFindABreach(t *testing.T) {
 		{"boards", module + "store/disk"},
 		{"boards", module + "agent/config"},
 		{"pipeline/plan", module + "pipeline/mqtt"},
+		{"agent/boot", module + "agent/config"},
+		{"agent/upgrade/slots", module + "agent/boot"},
+		{"fleet/document", module + "store/disk"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {
 			t.Errorf("%s importing %s is not found", c.from, c.to)
