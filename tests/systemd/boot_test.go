@@ -120,12 +120,12 @@ func TestUpgradedProgram(t *testing.T) {
 	}
 }
 
-// TestBrokenPrograms: one that ends at once, one that never gets ready, one that stops feeding the watchdog: three starts each, every one counted before it, then the old program runs again by itself.
+// TestBrokenPrograms: one that ends at once, one that does so with a code that the unit does not repeat, one that stops feeding the watchdog (as a Go program ends by that: with such a code), one that never gets ready: three starts each, every one counted before it, then the old program runs again by itself.
 func TestBrokenPrograms(t *testing.T) {
 	m := installed(t)
 	d := provision(t, m)
 	m.dropIn(t, "[Service]\nRestartSec=200ms\nWatchdogSec=5\nTimeoutStartSec=20\n")
-	for _, does := range []string{"crash", "hang", "silent"} {
+	for _, does := range []string{"crash", "refuse", "hang", "silent"} {
 		t.Run(does, func(t *testing.T) {
 			cursor := m.cursor(t)
 			d.fetched(t, standin(t, does), does, upgrade.Switched, upgrade.Factory, upgrade.SlotA, upgrade.Target{Version: "factory"})

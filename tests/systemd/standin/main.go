@@ -1,4 +1,4 @@
-// Command standin is what a broken weir may be: it ends at once, never gets ready, or gets ready and stops feeding the watchdog. The linker sets which.
+// Command standin is what a broken weir may be: it ends at once, refuses the config (an exit code that the unit does not repeat), never gets ready, or gets ready and stops feeding the watchdog. The linker sets which.
 package main
 
 import (
@@ -7,12 +7,15 @@ import (
 	"time"
 )
 
-// does is crash, silent, hang or good.
+// does is crash, refuse, silent, hang or good.
 var does = "crash"
 
 func main() {
 	if does == "crash" {
 		os.Exit(1)
+	}
+	if does == "refuse" {
+		os.Exit(2)
 	}
 	if does == "silent" {
 		time.Sleep(time.Hour)
