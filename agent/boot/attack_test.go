@@ -30,6 +30,9 @@ var attacks = []attack{
 		g.must(os.Remove(g.state(stagedFile)))
 		g.must(os.Symlink(elsewhere, g.state(stagedFile)))
 	}, "not a plain file"},
+	{"the slot file has a second name", func(g *gateway, _ []byte, _ *upgrade.Record) {
+		g.must(os.Link(g.state(stagedFile), g.state("second")))
+	}, "not a plain file"},
 	{"the slot file is a pipe", func(g *gateway, _ []byte, _ *upgrade.Record) {
 		g.must(os.Remove(g.state(stagedFile)))
 		g.must(syscall.Mkfifo(g.state(stagedFile), 0o644))

@@ -16,10 +16,10 @@ import (
 	"github.com/weirstream/weir/store/disk"
 )
 
-// errStrange: what lies there is not what may lie there: a link, a pipe, a device, a file that is too large, one of somebody else.
+// errStrange: what lies there is not what may lie there: a link, one of two names, a pipe, a device, a file that is too large, one of somebody else.
 var errStrange = errors.New("not a plain file of a fitting size")
 
-// openGuarded opens a file below base for reading, where base/ is a stranger's. No link is followed below base, and nothing but a regular file of at most sizeMax bytes is opened: looking at it first by O_PATH has no effect on a
+// openGuarded opens a file below base for reading, where base/ is a stranger's. No link is followed below base, and nothing but a regular file with one name, of at most sizeMax bytes, is opened: looking at it first by O_PATH has no effect on a
 // pipe or a device.
 func openGuarded(base, name string, sizeMax int64) (*os.File, error) {
 	path := filepath.Join(base, name)
@@ -52,7 +52,7 @@ func openGuarded(base, name string, sizeMax int64) (*os.File, error) {
 	if err := unix.Fstat(dir, &st); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > sizeMax {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 1 || st.Size > sizeMax {
 		return nil, fmt.Errorf("open %s: %w", path, errStrange)
 	}
 	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", dir), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0) // the same inode, whatever its name is by now

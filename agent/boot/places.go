@@ -2,7 +2,6 @@ package boot
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ type Places struct {
 	Provisioned string // root document that the gateway was given
 	Arch        string // as GOARCH
 	Start       string // names this start: systemd's INVOCATION_ID
-	Owner       int    // who alone may write to Dir, Run and Provisioned
+	Owner       int    // who alone may write to Dir, Run and Provisioned: root, 0
 	// Limit is how long copying and verifying may take, before the program that was linked before runs.
 	Limit time.Duration
 	// Say gets what an operator is to read, with syslog's priority. nil: nobody does.
@@ -80,7 +79,7 @@ const (
 // Standard are the places of the service. env gives the environment: STATE_DIRECTORY and INVOCATION_ID are systemd's, WEIR_BOOT_STATE is an operator's whose state_dir is another.
 func Standard(env func(string) string, arch string) Places {
 	p := Places{State: "/var/lib/weir", Dir: "/var/lib/weir-boot", Run: "/run/weir-boot", Counted: "/run/weir/counted", Factory: "/usr/bin", Provisioned: "/etc/weir/fleet/root.json",
-		Arch: arch, Start: env("INVOCATION_ID"), Owner: os.Geteuid(), Limit: 4 * time.Minute}
+		Arch: arch, Start: env("INVOCATION_ID"), Limit: 4 * time.Minute}
 	if first, _, _ := strings.Cut(env("STATE_DIRECTORY"), ":"); filepath.IsAbs(first) {
 		p.State = first
 	}

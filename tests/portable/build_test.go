@@ -49,7 +49,19 @@ func TestTheTableOfSizes(t *testing.T) {
 			t.Errorf("weir-linux-%s has %.2f MB, %d at most", row[1], size, most)
 		}
 	}
+	said := helperSize.FindSubmatch(page)
+	info, err := os.Stat(filepath.Join(dir, "weir-boot-linux-arm64"))
+	if err != nil || said == nil {
+		t.Fatalf("weir-boot-linux-arm64: docs/builds.md %q, %v", said, err)
+	}
+	size, most := float64(info.Size())/1e6, must(strconv.ParseFloat(string(said[2]), 64))
+	if was := must(strconv.ParseFloat(string(said[1]), 64)); math.Abs(size/was-1) > sizeSlack || size > most {
+		t.Errorf("docs/builds.md says %s MB of weir-boot-linux-arm64, %s at most; it has %.2f", said[1], said[2], size)
+	}
 }
+
+// helperSize is the line of docs/builds.md on weir-boot.
+var helperSize = regexp.MustCompile("`weir-boot-linux-arm64` and so on, ([0-9.]+) MB, ([0-9.]+) MB at most")
 
 func must[T any](v T, err error) T {
 	if err != nil {
@@ -80,19 +92,20 @@ func TestBuildsAreReproducible(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	name := "weir-linux-" + arch
-	a, b := must(os.ReadFile(filepath.Join(here, name))), must(os.ReadFile(filepath.Join(other, "out", name)))
-	if !bytes.Equal(a, b) {
-		at := 0
-		for at < min(len(a), len(b)) && a[at] == b[at] {
-			at++
+	for _, name := range []string{"weir-linux-" + arch, "weir-boot-linux-" + strings.TrimSuffix(arch, "-nopebble")} {
+		a, b := must(os.ReadFile(filepath.Join(here, name))), must(os.ReadFile(filepath.Join(other, "out", name)))
+		if !bytes.Equal(a, b) {
+			at := 0
+			for at < min(len(a), len(b)) && a[at] == b[at] {
+				at++
+			}
+			t.Errorf("%s: %d and %d bytes, which differ from byte %d on: %q, %q", name, len(a), len(b), at, a[at:min(at+60, len(a))], b[at:min(at+60, len(b))])
 		}
-		t.Errorf("%s: %d and %d bytes, which differ from byte %d on: %q, %q", name, len(a), len(b), at, a[at:min(at+60, len(a))], b[at:min(at+60, len(b))])
+		if bytes.Contains(b, []byte(filepath.Base(filepath.Dir(other))+"/sources")) {
+			t.Errorf("%s names the directory in which it was built", name)
+		}
+		t.Logf("%s: %d bytes, version %s", name, len(a), version)
 	}
-	if bytes.Contains(b, []byte(filepath.Base(filepath.Dir(other))+"/sources")) {
-		t.Errorf("%s names the directory in which it was built", name)
-	}
-	t.Logf("%s: %d bytes, version %s", name, len(a), version)
 }
 
 func run1(t *testing.T, name string, args ...string) string {

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,6 +39,32 @@ func TestItNamesWhatIsLinked(t *testing.T) {
 			t.Errorf("component %+v has no name of its own", c)
 		}
 		refs[c.Ref] = true
+	}
+}
+
+// TestTheHelperIsMadeOfLittle: what runs as root in front of each start has one module of others, and its bill names it.
+func TestTheHelperIsMadeOfLittle(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "weir-boot")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", file, "github.com/weirstream/weir/agent/cmd/weir-boot")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var text bytes.Buffer
+	if err := write(&text, file); err != nil {
+		t.Fatal(err)
+	}
+	var b bom
+	if err := json.Unmarshal(text.Bytes(), &b); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range b.Components {
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"golang.org/x/sys", "std"}; !slices.Equal(names, want) {
+		t.Errorf("weir-boot is made of %q, want %q", names, want)
 	}
 }
 

@@ -26,6 +26,7 @@ In the unit, in this order:
   weir-boot link               as root: verify and link
   weir-boot count              as the service's user: count the start of a program on trial
   weir-boot settle             as root: without a count, the program of before runs
+  weir-boot ended UNIT         as root, when it has ended: a program on trial is started again whatever its exit code
 `
 
 // version is set by the linker (Makefile).
@@ -40,7 +41,7 @@ func main() {
 	p.Say = say
 	p.Wait = time.Sleep
 	args := os.Args[1:]
-	if len(args) == 0 || (len(args) > 1 && args[0] != "status") {
+	if len(args) == 0 || (len(args) > 1 && args[0] != "status" && args[0] != "ended") {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
 	}
@@ -59,6 +60,11 @@ func main() {
 		_, err = run(context.Background())
 	case "count":
 		err = p.Count()
+	case "ended":
+		if p.Again(os.Getenv) && len(args) == 2 {
+			say(6, "the program on trial has ended; it is started again, whatever its exit code")
+			err = boot.StartAgain(args[1])
+		}
 	case "status":
 		err = status(&p, args[1:])
 	case "reset":

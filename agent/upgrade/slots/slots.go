@@ -123,9 +123,9 @@ func (b *Backend) Helped() (taken, rescue string, err error) {
 	return t.Taken, t.Rescue, err
 }
 
-// Stage copies the artifact to where the helper looks, and verifies it once more on the way: nothing else comes there. One that is there already is left as it is.
+// Stage copies the artifact to where the helper looks, and verifies it once more on the way: nothing else comes there. One that is there already is left as it is, another one makes room first.
 func (b *Backend) Stage(ctx context.Context, slot upgrade.Slot, a upgrade.Artifact, progress func(permille int)) error {
-	if err := writable(slot); err != nil {
+	if err := b.writable(ctx, slot); err != nil {
 		return err
 	}
 	if progress == nil {
@@ -137,6 +137,9 @@ func (b *Backend) Stage(ctx context.Context, slot upgrade.Slot, a upgrade.Artifa
 	case there:
 		progress(1000)
 		return nil
+	}
+	if err := b.drop(); err != nil {
+		return err
 	}
 	from, closeFrom, err := b.open(a)
 	if err != nil {
@@ -162,11 +165,16 @@ func (b *Backend) Stage(ctx context.Context, slot upgrade.Slot, a upgrade.Artifa
 	return nil
 }
 
-func writable(slot upgrade.Slot) error {
+// writable refuses a slot that is none, the factory's, and the one that runs.
+func (b *Backend) writable(ctx context.Context, slot upgrade.Slot) error {
 	if slot != upgrade.SlotA && slot != upgrade.SlotB {
 		return fmt.Errorf("%w: %q", ErrSlot, slot)
 	}
-	return nil
+	booted, err := b.Booted(ctx)
+	if err == nil && booted == slot {
+		err = fmt.Errorf("%w: slot %s runs", ErrSlot, slot)
+	}
+	return err
 }
 
 func (b *Backend) open(a upgrade.Artifact) (io.ReaderAt, func() error, error) {
@@ -249,10 +257,20 @@ func (b *Backend) holds(ctx context.Context, t upgrade.Target) (bool, error) {
 	return true, b.FS.SyncDir(filepath.Dir(b.staged())) // the rename may not have come so far
 }
 
-// Activate does nothing: the record, in Switched, is what the helper goes by at the next start.
+// Activate only looks whether there is something to run: the record, in Switched, is what the helper goes by at the next start. That is what was staged or, once the helper has copied it, what is in the slot.
 func (b *Backend) Activate(ctx context.Context, slot upgrade.Slot, _ int) error {
-	if err := writable(slot); err != nil {
-		return err
+	if slot != upgrade.SlotA && slot != upgrade.SlotB {
+		return fmt.Errorf("%w: %q", ErrSlot, slot)
+	}
+	f, err := b.FS.Open(b.staged())
+	if err == nil {
+		return errors.Join(f.Close(), ctx.Err())
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("open what was staged: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(b.Boot, "slots", string(slot), "about.json")); err != nil {
+		return fmt.Errorf("%w: nothing was staged, and slot %s is empty: %w", ErrSlot, slot, err)
 	}
 	return ctx.Err()
 }
@@ -284,10 +302,7 @@ func (b *Backend) Revert(ctx context.Context, _ upgrade.Slot) error {
 
 // Abort removes what Stage has put there.
 func (b *Backend) Abort(ctx context.Context, slot upgrade.Slot) error {
-	if err := writable(slot); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := b.writable(ctx, slot); err != nil {
 		return err
 	}
 	return b.drop()
