@@ -29,7 +29,8 @@ func (boardKind) label() string          { return "auto, none, or a board that w
 func (boardKind) schema() map[string]any { return map[string]any{"enum": boardWords()} }
 
 func (boardKind) reads(*string) {}
-func (k boardKind) read(r *reader, n *node, into *string) {
+func (k boardKind) read(r *reader, n *node, place any) {
+	into := place.(*string)
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())
 		return

@@ -34,7 +34,8 @@ var credentialName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$`)
 type secretFileKind struct{ stringKind }
 
 func (secretFileKind) reads(*string) {}
-func (k secretFileKind) read(r *reader, n *node, into *string) {
+func (k secretFileKind) read(r *reader, n *node, place any) {
+	into := place.(*string)
 	k.stringKind.read(r, n, into)
 	name, named := strings.CutPrefix(*into, credentialScheme)
 	if !named {

@@ -120,7 +120,8 @@ var eventWords = choiceKind{words: []string{"processing", "event"}}
 func (eventKind) label() string          { return eventWords.label() }
 func (eventKind) schema() map[string]any { return eventWords.schema() }
 func (eventKind) reads(*bool)            {}
-func (eventKind) read(r *reader, n *node, into *bool) {
+func (eventKind) read(r *reader, n *node, place any) {
+	into := place.(*bool)
 	var word string
 	eventWords.read(r, n, &word)
 	*into = word == "event"
@@ -134,7 +135,8 @@ var resetWords = choiceKind{words: []string{"zero", "unknown"}}
 func (resetKind) label() string          { return resetWords.label() }
 func (resetKind) schema() map[string]any { return resetWords.schema() }
 func (resetKind) reads(*bool)            {}
-func (resetKind) read(r *reader, n *node, into *bool) {
+func (resetKind) read(r *reader, n *node, place any) {
+	into := place.(*bool)
 	var word string
 	resetWords.read(r, n, &word)
 	*into = word == "unknown"
@@ -150,7 +152,8 @@ func (wrapKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 2}, map[string]any{"const": "never"}}}
 }
 func (wrapKind) reads(*uint64) {}
-func (k wrapKind) read(r *reader, n *node, into *uint64) {
+func (k wrapKind) read(r *reader, n *node, place any) {
+	into := place.(*uint64)
 	if n.shape == shapeScalar {
 		if n.text == "never" {
 			*into = 0
@@ -174,7 +177,8 @@ type stepKind struct{}
 func (stepKind) label() string          { return "a whole number of at least 1" }
 func (stepKind) schema() map[string]any { return map[string]any{"type": "integer", "minimum": 1} }
 func (stepKind) reads(*uint64)          {}
-func (k stepKind) read(r *reader, n *node, into *uint64) {
+func (k stepKind) read(r *reader, n *node, place any) {
+	into := place.(*uint64)
 	step, err := strconv.ParseUint(n.text, 10, 64)
 	switch {
 	case n.shape == shapeScalar && errors.Is(err, strconv.ErrRange):
@@ -194,7 +198,8 @@ var throttleInterval = nanoseconds{durationKind{least: time.Millisecond, most: d
 func (throttleKind) label() string             { return throttleInterval.label() }
 func (throttleKind) schema() map[string]any    { return throttleInterval.schema() }
 func (throttleKind) reads(**plan.ThrottleSpec) {}
-func (throttleKind) read(r *reader, n *node, into **plan.ThrottleSpec) {
+func (throttleKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.ThrottleSpec)
 	*into = &plan.ThrottleSpec{Pos: n.pos}
 	throttleInterval.read(r, n, &(*into).IntervalNs)
 }
@@ -212,7 +217,8 @@ func (elementFieldsKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": elementTypes.schema()}
 }
 func (elementFieldsKind) reads(*[]plan.ElementSpec) {}
-func (k elementFieldsKind) read(r *reader, n *node, into *[]plan.ElementSpec) {
+func (k elementFieldsKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.ElementSpec)
 	list := pairs(r, n, k.label(), "a field")
 	if n.shape == shapeMapping && len(list) == 0 {
 		r.wrong(n, k.label())
@@ -238,7 +244,8 @@ func (castKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": choiceKind{words: plan.CastTypes}.schema()}
 }
 func (castKind) reads(**plan.CastSpec) {}
-func (k castKind) read(r *reader, n *node, into **plan.CastSpec) {
+func (k castKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.CastSpec)
 	*into = &plan.CastSpec{Pos: n.pos}
 	list := pairs(r, n, k.label(), "a field")
 	if n.shape == shapeMapping && len(list) == 0 {
@@ -273,7 +280,8 @@ func (splitKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{splitPorts.schema(), shareOf.section.schema()}}
 }
 func (splitKind) reads(**plan.SplitSpec) {}
-func (k splitKind) read(r *reader, n *node, into **plan.SplitSpec) {
+func (k splitKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.SplitSpec)
 	*into = &plan.SplitSpec{Pos: n.pos}
 	for _, e := range n.entries {
 		if n.shape == shapeMapping && e.key.text == "share" {
@@ -301,7 +309,8 @@ func (percentKind) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^[0-9]{1,2}(\.[0-9]{1,2})?%$`}
 }
 func (percentKind) reads(*int) {}
-func (k percentKind) read(r *reader, n *node, into *int) {
+func (k percentKind) read(r *reader, n *node, place any) {
+	into := place.(*int)
 	text, percent := strings.CutSuffix(n.text, "%")
 	whole, fraction, _ := strings.Cut(text, ".")
 	parts, err := strconv.Atoi(whole + (fraction + "00")[:2])

@@ -21,7 +21,8 @@ func (k parallelismKind) schema() map[string]any {
 }
 
 func (parallelismKind) reads(*int) {}
-func (k parallelismKind) read(r *reader, n *node, into *int) {
+func (k parallelismKind) read(r *reader, n *node, place any) {
+	into := place.(*int)
 	if n.shape == shapeScalar && n.text == "auto" {
 		*into = plan.ParallelismAuto
 		return

@@ -97,7 +97,8 @@ func (k durationKind) schema() map[string]any {
 }
 
 func (durationKind) reads(*time.Duration) {}
-func (k durationKind) read(r *reader, n *node, into *time.Duration) {
+func (k durationKind) read(r *reader, n *node, place any) {
+	into := place.(*time.Duration)
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())
 		return
@@ -122,7 +123,8 @@ func (k durationKind) read(r *reader, n *node, into *time.Duration) {
 type wholeMs struct{ durationKind }
 
 func (wholeMs) reads(*int64) {}
-func (k wholeMs) read(r *reader, n *node, into *int64) {
+func (k wholeMs) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	var d time.Duration
 	before := len(*r.problems)
 	k.durationKind.read(r, n, &d)
@@ -136,7 +138,8 @@ func (k wholeMs) read(r *reader, n *node, into *int64) {
 type nanoseconds struct{ durationKind }
 
 func (nanoseconds) reads(*int64) {}
-func (k nanoseconds) read(r *reader, n *node, into *int64) {
+func (k nanoseconds) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	var d time.Duration
 	k.durationKind.read(r, n, &d)
 	*into = int64(d)
@@ -210,7 +213,8 @@ func (k sizeKind) schema() map[string]any {
 }
 
 func (sizeKind) reads(*int64) {}
-func (k sizeKind) read(r *reader, n *node, into *int64) {
+func (k sizeKind) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	if k.none != "" && n.shape == shapeScalar && n.text == k.none {
 		*into = 0
 		return

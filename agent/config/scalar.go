@@ -33,7 +33,8 @@ func (k textKind) schema() map[string]any {
 }
 
 func (textKind) reads(*plan.Text) {}
-func (k textKind) read(r *reader, n *node, into *plan.Text) {
+func (k textKind) read(r *reader, n *node, place any) {
+	into := place.(*plan.Text)
 	// A number is taken as written: 0007 is a fine name, and topics may be digits.
 	if n.shape != shapeScalar || n.scalar == scalarBool {
 		r.wrong(n, k.what)
@@ -69,7 +70,8 @@ type stringKind struct{ of textKind }
 func (k stringKind) label() string          { return k.of.label() }
 func (k stringKind) schema() map[string]any { return k.of.schema() }
 func (stringKind) reads(*string)            {}
-func (k stringKind) read(r *reader, n *node, into *string) {
+func (k stringKind) read(r *reader, n *node, place any) {
+	into := place.(*string)
 	var t plan.Text
 	k.of.read(r, n, &t)
 	*into = t.Value
@@ -92,7 +94,8 @@ func (k choiceKind) schema() map[string]any {
 }
 
 func (choiceKind) reads(*string) {}
-func (k choiceKind) read(r *reader, n *node, into *string) {
+func (k choiceKind) read(r *reader, n *node, place any) {
+	into := place.(*string)
 	if n.shape == shapeScalar {
 		if slices.Contains(k.words, n.text) {
 			*into = n.text
@@ -112,7 +115,8 @@ func (k choiceKind) read(r *reader, n *node, into *string) {
 type choiceText struct{ choiceKind }
 
 func (choiceText) reads(*plan.Text) {}
-func (k choiceText) read(r *reader, n *node, into *plan.Text) {
+func (k choiceText) read(r *reader, n *node, place any) {
+	into := place.(*plan.Text)
 	var word string
 	k.choiceKind.read(r, n, &word)
 	*into = plan.Text{Value: word, Pos: n.pos}
@@ -123,7 +127,8 @@ type boolKind struct{}
 func (boolKind) label() string          { return "true or false" }
 func (boolKind) schema() map[string]any { return map[string]any{"type": "boolean"} }
 func (boolKind) reads(*bool)            {}
-func (k boolKind) read(r *reader, n *node, into *bool) {
+func (k boolKind) read(r *reader, n *node, place any) {
+	into := place.(*bool)
 	switch {
 	case n.shape == shapeScalar && n.scalar == scalarBool && strings.EqualFold(n.text, "true"):
 		*into = true
@@ -157,7 +162,8 @@ func between[N int | int64 | float64](least, most, unlimited N) string {
 }
 
 func (intKind) reads(*int) {}
-func (k intKind) read(r *reader, n *node, into *int) {
+func (k intKind) read(r *reader, n *node, place any) {
+	into := place.(*int)
 	i, err := strconv.Atoi(n.text)
 	switch {
 	case n.shape != shapeScalar || n.scalar != scalarInt:
@@ -190,7 +196,8 @@ func (k floatKind) schema() map[string]any {
 }
 
 func (floatKind) reads(*float64) {}
-func (k floatKind) read(r *reader, n *node, into *float64) {
+func (k floatKind) read(r *reader, n *node, place any) {
+	into := place.(*float64)
 	f, err := strconv.ParseFloat(n.text, 64)
 	if n.shape != shapeScalar || n.scalar != scalarFloat && n.scalar != scalarInt || err != nil || !(f >= k.least && f <= k.most) {
 		r.wrong(n, k.label())

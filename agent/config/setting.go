@@ -11,11 +11,11 @@ import (
 // The definition table. Each section of the file is an object: a list of settings, each with its key, kind, default and
 // meaning. The reader, the JSON Schema and docs/config.md are made from the same table, so that they cannot differ.
 
-// kind reads one value into a *V and describes itself. The kind of a single value is one.
-type kind[P any] interface {
+// kind reads one value and describes itself. The kind of a single value is one. What it reads into has the type that its method reads names, which reads[P] has the compiler check.
+type kind interface {
 	described
-	// read sets *into from n, or notes problems. *into is zero, or what a default made of it.
-	read(r *reader, n *node, into P)
+	// read sets what into points to from n, or notes problems. It is zero, or what a default made of it.
+	read(r *reader, n *node, into any)
 }
 
 // described is what of a kind does not depend on the type of its values.
@@ -57,7 +57,7 @@ type value struct {
 }
 
 // place is where in an object something is, by the type of the pointer to it.
-type place[P any] func(object any) (into any)
+type place[P any] struct{ at func(object any) (into any) }
 
 // reads is what can be read into a P: a kind, or one that is made of others. Its method is there for the compiler alone, which refuses a kind at a place of another type. It has no more
 // of them, since each would be made for each of some hundred types: 0.2 MB of the binary.
@@ -68,16 +68,16 @@ type made interface{ means() means }
 
 // at gives the place of a field. Its types are those of pointers: code for all of these is made once, while that for a pair of values would be made for each of some hundred pairs, 0.1 MB of the binary.
 func at[O, P any](field func(O) P) place[P] {
-	return func(object any) any { return field(object.(O)) }
+	return place[P]{func(object any) any { return field(object.(O)) }}
 }
 
-func (p place[P]) is(k reads[P]) value { return value{meant(k), p} }
+func (p place[P]) is(k reads[P]) value { return value{meant(k), p.at} }
 
 // meant lets go of the type.
-func meant[P any](k reads[P]) means {
+func meant(k any) means {
 	switch k := k.(type) {
-	case kind[P]:
-		return means{k, func(r *reader, n *node, into any) { k.read(r, n, into.(P)) }}
+	case kind:
+		return means{k, k.read}
 	case made:
 		return k.means()
 	}

@@ -105,7 +105,8 @@ func (decodeKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{choiceKind{words: decoders}.schema(), decoderList.kind.schema()}}
 }
 func (decodeKind) reads(*[]plan.DecodeSpec) {}
-func (decodeKind) read(r *reader, n *node, into *[]plan.DecodeSpec) {
+func (decodeKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.DecodeSpec)
 	if n.shape == shapeList {
 		decoderList.read(r, n, into)
 		return
@@ -130,7 +131,8 @@ func (fieldsKind) schema() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": choiceKind{words: fieldTypeNames}.schema()}
 }
 func (fieldsKind) reads(*[]plan.FieldSpec) {}
-func (k fieldsKind) read(r *reader, n *node, into *[]plan.FieldSpec) {
+func (k fieldsKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.FieldSpec)
 	for _, e := range pairs(r, n, k.label(), "a field") {
 		if _, err := pipeline.ParsePath(e.key.text); err != nil || strings.HasPrefix(e.key.text, "$") {
 			r.problems.Add(e.key.pos, "", plan.FieldNameAllowed+", or a path such as motor.rpm", "the field name %s cannot be used", quote(e.key.text))
@@ -206,7 +208,8 @@ func (dateKind) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^\d{4}-\d\d-\d\d`}
 }
 func (dateKind) reads(*int64) {}
-func (k dateKind) read(r *reader, n *node, into *int64) {
+func (k dateKind) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, n.text); err == nil && n.shape == shapeScalar {
 			*into = t.UnixMilli()
@@ -230,7 +233,8 @@ func (advanceKind) schema() map[string]any {
 	return choiceKind{words: []string{"hold", "advance"}}.schema()
 }
 func (advanceKind) reads(*bool) {}
-func (advanceKind) read(r *reader, n *node, into *bool) {
+func (advanceKind) read(r *reader, n *node, place any) {
+	into := place.(*bool)
 	var word string
 	choiceKind{words: []string{"hold", "advance"}}.read(r, n, &word)
 	*into = word == "advance"

@@ -22,7 +22,8 @@ func (startKind) schema() map[string]any {
 }
 
 func (startKind) reads(*start) {}
-func (k startKind) read(r *reader, n *node, into *start) {
+func (k startKind) read(r *reader, n *node, place any) {
+	into := place.(*start)
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())
 		return

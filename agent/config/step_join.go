@@ -58,7 +58,8 @@ func (k onKind) schema() map[string]any {
 	}}
 }
 func (onKind) reads(*[]plan.OnSpec) {}
-func (k onKind) read(r *reader, n *node, into *[]plan.OnSpec) {
+func (k onKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.OnSpec)
 	if n.shape == shapeMapping && len(n.entries) > 0 {
 		for _, e := range pairs(r, n, k.label(), k.what) {
 			on := plan.OnSpec{}
@@ -102,7 +103,8 @@ func (withinKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{withinSpan.schema(), withinObject.section.schema()}}
 }
 func (withinKind) reads(**plan.WithinSpec) {}
-func (withinKind) read(r *reader, n *node, into **plan.WithinSpec) {
+func (withinKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.WithinSpec)
 	w := &plan.WithinSpec{}
 	*into = w
 	if n.shape == shapeMapping {
@@ -205,7 +207,8 @@ func (missingKind) schema() map[string]any {
 	return map[string]any{"enum": []any{nil, "null", "drop", "dead"}}
 }
 func (missingKind) reads(*plan.Text) {}
-func (missingKind) read(r *reader, n *node, into *plan.Text) {
+func (missingKind) read(r *reader, n *node, place any) {
+	into := place.(*plan.Text)
 	if n.shape == shapeNull {
 		*into = plan.Text{Value: "null", Pos: n.pos}
 		return

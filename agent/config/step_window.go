@@ -25,7 +25,8 @@ func (slideKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{slideDuration.schema(), map[string]any{"type": "integer", "minimum": 1}}}
 }
 func (slideKind) reads(*slide) {}
-func (k slideKind) read(r *reader, n *node, into *slide) {
+func (k slideKind) read(r *reader, n *node, place any) {
+	into := place.(*slide)
 	if rows, err := strconv.ParseInt(n.text, 10, 64); n.shape == shapeScalar && err == nil {
 		if rows < 1 {
 			r.wrong(n, k.label())
@@ -50,7 +51,8 @@ func (runKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{expressionKind.schema(), runObject.section.schema()}}
 }
 func (runKind) reads(**plan.RunSpec) {}
-func (runKind) read(r *reader, n *node, into **plan.RunSpec) {
+func (runKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.RunSpec)
 	*into = &plan.RunSpec{}
 	if n.shape == shapeMapping {
 		runObject.fill(r, n, *into)
@@ -189,7 +191,8 @@ func (windowKind) label() string                  { return windowSettings.sectio
 func (windowKind) schema() map[string]any         { return windowSettings.section.schema() }
 func (windowKind) settings() ([]*setting, string) { return windowSettings.section.list, "" }
 func (windowKind) reads(**plan.WindowSpec)        {}
-func (windowKind) read(r *reader, n *node, into **plan.WindowSpec) {
+func (windowKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.WindowSpec)
 	var w windowSetting
 	windowSettings.fill(r, n, &w)
 	spec := w.WindowSpec
@@ -203,7 +206,8 @@ func (k int64Kind) of() intKind            { return intKind{k.least, k.most} }
 func (k int64Kind) label() string          { return k.of().label() }
 func (k int64Kind) schema() map[string]any { return k.of().schema() }
 func (int64Kind) reads(*int64)             {}
-func (k int64Kind) read(r *reader, n *node, into *int64) {
+func (k int64Kind) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	var v int
 	k.of().read(r, n, &v)
 	*into = int64(v)

@@ -17,7 +17,8 @@ func (k textsKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{k.of.schema(), map[string]any{"type": "array", "minItems": 1, "items": k.of.schema()}}}
 }
 func (textsKind) reads(*[]plan.Text) {}
-func (k textsKind) read(r *reader, n *node, into *[]plan.Text) {
+func (k textsKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.Text)
 	items := []*node{n}
 	if n.shape == shapeList {
 		items = n.items
@@ -46,7 +47,8 @@ func (k columnsKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": []string{"string", "number"}}}
 }
 func (columnsKind) reads(*[]plan.ColumnSpec) {}
-func (k columnsKind) read(r *reader, n *node, into *[]plan.ColumnSpec) {
+func (k columnsKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.ColumnSpec)
 	list := pairs(r, n, k.label(), k.what)
 	if n.shape == shapeMapping && len(list) == 0 {
 		r.wrong(n, k.label())
@@ -71,7 +73,8 @@ func (selectKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{selectColumns.schema(), map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"type": "string"}}}}
 }
 func (selectKind) reads(**plan.SelectSpec) {}
-func (k selectKind) read(r *reader, n *node, into **plan.SelectSpec) {
+func (k selectKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.SelectSpec)
 	*into = &plan.SelectSpec{Pos: n.pos}
 	if n.shape == shapeMapping {
 		selectColumns.read(r, n, &(*into).Columns)
