@@ -109,7 +109,7 @@ func (c *changer) resting() *api.ApplyStatus {
 
 func applying(asks int) (*scenario, *changer) {
 	c := &changer{}
-	s := &scenario{qos: 1, messages: 9_000, rate: 1000, kills: 5, receiverRestarts: 1, streams: savedStreams, patience: 3 * time.Minute,
+	s := &scenario{qos: 1, messages: 9_000, rate: 1000, kills: 5, receiverRestarts: 1, streams: savedStreams, patience: rig.Patience,
 		config: applied + strings.Replace(saved, "PARALLEL", "2", 1), env: []string{"WEIR_SINK_WAIT=2s"}} // a new sink of a good plan answers in that, mostly
 	s.more = func(st *stage, add func(n int, do func())) {
 		c.stage, c.current = st, st.config
