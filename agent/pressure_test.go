@@ -186,7 +186,7 @@ func (p *pressed) down(t *testing.T) {
 }
 
 // pressedPatience bounds a life: only one that is stuck takes so long.
-const pressedPatience = 2 * patience
+const pressedPatience = patience
 
 // retriesPerSecond bounds what is tried again while a disk fails: of all parts of one agent together.
 const retriesPerSecond = 100

@@ -15,7 +15,7 @@ import (
 const client = "weir-cases"
 
 // patience bounds every wait for the agent.
-const patience = 2 * time.Minute
+const patience = rig.Patience
 
 // site is an agent as a child process, with a scripted broker.
 type site struct {

@@ -51,7 +51,7 @@ func (c *changer) ask() {
 		c.before = p.Number
 	}
 	c.out = &strings.Builder{}
-	c.under = exec.Command(binary, "apply", file, "-c", filepath.Join(c.dir, "weir.yaml"))
+	c.under = exec.Command(binary, "apply", file, "--again", "-c", filepath.Join(c.dir, "weir.yaml"))
 	c.under.Stdout, c.under.Stderr = c.out, c.out
 	c.must(c.under.Start())
 }
@@ -109,8 +109,8 @@ func (c *changer) resting() *api.ApplyStatus {
 
 func applying(asks int) (*scenario, *changer) {
 	c := &changer{}
-	s := &scenario{qos: 1, messages: 9_000, rate: 1000, kills: 5, receiverRestarts: 1, streams: savedStreams, patience: 3 * time.Minute,
-		config: applied + strings.Replace(saved, "PARALLEL", "2", 1), env: []string{"WEIR_SINK_WAIT=1ms"}}
+	s := &scenario{qos: 1, messages: 9_000, rate: 1000, kills: 5, receiverRestarts: 1, streams: savedStreams, patience: rig.Patience,
+		config: applied + strings.Replace(saved, "PARALLEL", "2", 1), env: []string{"WEIR_SINK_WAIT=2s"}} // a new sink of a good plan answers in that, mostly
 	s.more = func(st *stage, add func(n int, do func())) {
 		c.stage, c.current = st, st.config
 		add(asks, func() {
@@ -205,10 +205,11 @@ func TestApplyKilledAtEveryStep(t *testing.T) {
 	for i, step := range applySteps {
 		for _, side := range []string{"before", "after"} {
 			st.agent.Kill()
-			env := len(st.env)
-			if i < 4 { // a good plan does not fail because the machine is slow
+			before := len(st.env)
+			if i < 4 { // a good plan does not fail because the machine is slow, neither now nor behind the kill
 				st.env = append(st.env, "WEIR_SINK_WAIT=1m")
 			}
+			env := len(st.env)
 			st.env = append(st.env, "WEIR_DIE_AT=apply-"+side+"-"+step)
 			st.startAgent()
 			c.resting()
@@ -229,6 +230,7 @@ func TestApplyKilledAtEveryStep(t *testing.T) {
 			st.env = st.env[:env]
 			st.startAgent()
 			c.end()
+			st.env = st.env[:before]
 		}
 	}
 	if c.committed == 0 || c.back == 0 {

@@ -51,7 +51,7 @@ func TestPlantedFaults(t *testing.T) {
 			t.Run("without", func(t *testing.T) {
 				t.Parallel()
 				s := p.scenario
-				s.patience = 3 * time.Minute
+				s.patience = rig.Patience
 				s.exact(t)
 			})
 			t.Run("with", func(t *testing.T) {

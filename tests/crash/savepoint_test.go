@@ -216,7 +216,7 @@ func TestSavepointsFault(t *testing.T) {
 }
 
 func savepoints() *scenario {
-	return &scenario{qos: 1, messages: 6_000, rate: 800, kills: 2, resets: 1, receiverRestarts: 1, config: saved, streams: savedStreams, patience: 3 * time.Minute}
+	return &scenario{qos: 1, messages: 6_000, rate: 800, kills: 2, resets: 1, receiverRestarts: 1, config: saved, streams: savedStreams, patience: rig.Patience}
 }
 
 // saving adds the savepoints to a run.

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { ends.Main(m) }
 
 // patience is for a machine that has much else to do.
-const patience = 4 * time.Minute
+const patience = rig.Patience
 
 // wireMost bounds the bytes sent for each byte of results: headers (of NATS three times a short row), handshakes, and what was sent in vain, which is half as much with each try:
 // six of NATS on a busy machine, four times that where every answer of the first minutes comes too late.

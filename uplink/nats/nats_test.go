@@ -257,6 +257,25 @@ func TestRule16_OutageLongerThanTheDuplicateWindow(t *testing.T) {
 	t.Fatal("the planted fault (Nats-Msg-Id alone) was not found")
 }
 
+// TestContendedOpen: another sender appends under each try; that is temporary, and says so.
+func TestContendedOpen(t *testing.T) {
+	s := startServer(t, nil).Connect(t, "a").(*Sink)
+	defer s.Close()
+	left := openTries
+	s.publish = func(ctx context.Context, m []*nats.Msg, behind uint64) (uint64, error) {
+		if left--; left >= 0 {
+			return 0, errMoved
+		}
+		return s.appendMessages(ctx, m, behind)
+	}
+	if _, err := s.Open(t.Context(), uplinktest.Stream(), one, 1); !errors.Is(err, uplink.ErrContended) {
+		t.Fatalf("%v, want ErrContended", err)
+	}
+	if _, err := s.Open(t.Context(), uplinktest.Stream(), one, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLargeRecordsAreNamed: one over max_payload, and one over the stream's max_msg_size in the middle of an atomic batch.
 func TestLargeRecordsAreNamed(t *testing.T) {
 	for name, size := range map[string]int{"server": 70 << 10, "stream": 5000} {

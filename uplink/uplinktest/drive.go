@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 )
 
@@ -88,7 +89,7 @@ func (d *driven) stop() error {
 func (d *driven) failures() uint64 { return d.Metrics().Opened.Load() - 1 + d.Metrics().Retried.Load() }
 
 // patience bounds every wait of the suite: the machine may have much else to do, or be slow.
-const patience = 3 * time.Minute
+const patience = rig.Patience
 
 // until waits for what a function says; the error has the sender's last one.
 func (d *driven) until(what string, f func() bool) error {
