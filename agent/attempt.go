@@ -113,7 +113,7 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.openStorage(ctx, dir); err != nil {
 		return err
 	}
-	//HANG
+	plantedHangingStart()
 	if a.held.holds() {
 		a.outbox.HoldBack()
 	}
