@@ -281,6 +281,14 @@ func (f *severedFile) synced(sync func() error) error {
 	return err
 }
 
+// Preallocate is a hint: where there is no room, the write tells.
+func (f *severedFile) Preallocate(off, n int64) error {
+	if f.s.err() == nil {
+		_ = f.File.Preallocate(off, n)
+	}
+	return nil
+}
+
 func (f *severedFile) Close() error {
 	if err := f.File.Close(); err != nil {
 		if f.s.off {
