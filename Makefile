@@ -122,6 +122,7 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 	$(GO) vet $(PACKAGES)
 	$(GO) test -timeout 20m $(PACKAGES)
 	$(GO) test -tags weirfault -run TestPowerCuts ./store/boltkv
+	$(GO) test -tags weirfault -run "TestPressureAnywhere/life/bbolt|TestRepairOnADyingDisk/bbolt" ./agent
 	@$(GO) test -count 1 -v -run TestMachine ./tests/powercut | grep -o 'NOT TESTED HERE.*' || true
 	$(MAKE) portable-short
 	$(MAKE) systemd

@@ -33,6 +33,24 @@ func (a *Agent) hangingJournal(now time.Time) error {
 	return nil
 }
 
+// startsFor is how long a start or an end of a pipeline may take from one of its steps to the next: what a service manager gives the whole agent (TimeoutStartSec of the unit). The longest step
+// reads what there is, once: the log of an outbox, a checkpoint.
+func startsFor() time.Duration { return 2 * stuckFor() }
+
+// hanging tells that a start or an end of the pipeline does not get on. Between its runs, while it waits to be tried again, and when it has failed, nothing is to get on.
+func (s *supervisor) hanging(steps uint64, now time.Time) error {
+	s.mu.Lock()
+	starts, ends := s.state == PipelineStarting, s.state == PipelineRunning && s.current == nil
+	s.mu.Unlock()
+	if !s.between.observe(steps, (starts || ends) && !s.unwatched, now, startsFor()) {
+		return nil
+	}
+	if ends {
+		return fmt.Errorf("its end hangs: %w for %s", errStuck, startsFor())
+	}
+	return fmt.Errorf("its start hangs: %w for %s", errStuck, startsFor())
+}
+
 // hanging tells which part of a pipeline does not get on: a task, or its checkpoints.
 func (at *attempt) hanging(now time.Time) error {
 	handled, pushedBack := at.engine.Handled(), at.pushedBack()

@@ -52,6 +52,9 @@ type supervisor struct {
 	restarts uint64
 	current  *attempt
 
+	between   stillness // of starts and ends
+	unwatched bool      // planted by a test: they are not watched
+
 	commands chan command
 	ended    chan struct{} // closed when run has returned
 }
