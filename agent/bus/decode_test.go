@@ -45,11 +45,11 @@ func TestRoundTrip(t *testing.T) {
 // TestAnswerOfAnotherOrder: a big endian peer, and what only peers send.
 func TestAnswerOfAnotherOrder(t *testing.T) {
 	b := []byte{'B', answer, 1, 1, 0, 0, 0, 27, 0, 0, 0, 9, 0, 0, 0, 18,
-		fieldReply, 1, 'u', 0, 0, 0, 1, 2, fieldSignature, 1, 'g', 0, 6, 'n', 'a', 'y', '(', 'q', ')', 0, 0, 0, 0, 0, 0, 0,
+		fieldReply, 1, 'u', 0, 0, 0, 1, 2, fieldSignature, 1, 'g', 0, 6, 'n', 'a', 'y', '(', 'q', ')', 0, 0, 0, 0, 0,
 		0xff, 0xfe, 0, 0, 0, 0, 0, 3, 1, 2, 3, 0, 0, 0, 0, 0, 0xff, 0xff}
 	binary.BigEndian.PutUint32(b[4:], 18)
 	binary.BigEndian.PutUint32(b[12:], 20)
-	m, err := read(b[:16+24+18])
+	m, err := read(b)
 	if err != nil {
 		t.Fatal(err)
 	}
