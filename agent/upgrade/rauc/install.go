@@ -158,7 +158,7 @@ func (b *Backend) bundle(ctx context.Context, a upgrade.Artifact) (path string, 
 }
 
 // verify reads the artifact and writes it to another file, if there is one.
-func verify(ctx context.Context, from io.ReaderAt, to io.WriterAt, t upgrade.Target) error {
+func verify(ctx context.Context, from io.ReaderAt, to disk.File, t upgrade.Target) error {
 	sum, buf := sha256.New(), make([]byte, 256<<10)
 	for at := int64(0); at < t.Bytes; {
 		if err := ctx.Err(); err != nil {
@@ -169,8 +169,8 @@ func verify(ctx context.Context, from io.ReaderAt, to io.WriterAt, t upgrade.Tar
 			return fmt.Errorf("%w: it ends at %d of %d bytes: %w", ErrArtifact, at, t.Bytes, err)
 		}
 		sum.Write(buf[:n])
-		if f, ok := to.(disk.File); ok && f != nil {
-			if _, err := f.WriteAt(buf[:n], at); err != nil {
+		if to != nil {
+			if _, err := to.WriteAt(buf[:n], at); err != nil {
 				return fmt.Errorf("copy the bundle: %w", err)
 			}
 		}
