@@ -95,6 +95,7 @@ type Agent struct {
 	codec      *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
 	started    time.Time
 	spaceEvery time.Duration // spaceCheckEvery; a test looks itself, when it is ready
+	lastWait   time.Duration // deliverWait; a test waits for all that is left
 	rebirths   *rebirths
 	flash      *flashKeeper // nil: a look that changes nothing, or a repair
 	failed     chan error   // holds the journal's failure
@@ -115,7 +116,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, file: cfg.File, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
+	a := &Agent{config: cfg, file: cfg.File, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, lastWait: deliverWait, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), fence: newFence(), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if a.fs = o.fs; a.fs == nil {
 		a.fs = disk.OS

@@ -24,6 +24,17 @@ func (s *stillness) observe(at uint64, busy bool, now time.Time, most time.Durat
 	return now.Sub(s.moved) > most
 }
 
+// Worked changes with whatever the agent does for its pipelines: records, what is made of them, checkpoints. It stands still while the agent idles.
+func (a *Agent) Worked() uint64 {
+	n := uint64(a.journal.Durable())
+	for _, s := range a.all() {
+		if at := s.running(); at != nil {
+			n += uint64(at.engine.Handled()) + at.coordinator.Beat().Step
+		}
+	}
+	return n
+}
+
 // hangingJournal: the committer is within one write or sync for stuckAfter. Nothing is acknowledged meanwhile, and no pipeline has anything to do, so that only this tells. A full disk is no
 // hanging: the committer tries again and again.
 func (a *Agent) hangingJournal(now time.Time) error {
@@ -31,6 +42,24 @@ func (a *Agent) hangingJournal(now time.Time) error {
 		return fmt.Errorf("the journal hangs in a write or sync: %w for %s", errStuck, stuckFor())
 	}
 	return nil
+}
+
+// startsFor is how long a start or an end of a pipeline may take from one of its steps to the next: what a service manager gives the whole agent (TimeoutStartSec of the unit). The longest step
+// reads what there is, once: the log of an outbox, a checkpoint.
+func startsFor() time.Duration { return 2 * stuckFor() }
+
+// hanging tells that a start or an end of the pipeline does not get on. Between its runs, while it waits to be tried again, and when it has failed, nothing is to get on.
+func (s *supervisor) hanging(steps uint64, now time.Time) error {
+	s.mu.Lock()
+	starts, ends := s.state == PipelineStarting, s.state == PipelineRunning && s.current == nil
+	s.mu.Unlock()
+	if !s.between.observe(steps, (starts || ends) && !s.unwatched, now, startsFor()) {
+		return nil
+	}
+	if ends {
+		return fmt.Errorf("its end hangs: %w for %s", errStuck, startsFor())
+	}
+	return fmt.Errorf("its start hangs: %w for %s", errStuck, startsFor())
 }
 
 // hanging tells which part of a pipeline does not get on: a task, or its checkpoints.

@@ -29,6 +29,7 @@ type applier struct {
 	old, next *config.Config  // of the apply under way; at rest next is nil
 	held      *probation      // of the new plans that are on trial
 	sinkWait  time.Duration   // how long a probation that is over waits for the answers of new sinks
+	over      func() bool     // tests end a probation when they have seen it; nil: the clock ends it
 	stopped   map[string]bool // by the apply, while it saves
 
 	mu  sync.Mutex

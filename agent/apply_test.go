@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
@@ -108,7 +108,7 @@ func kinds(events []api.ApplyEvent) map[string]string {
 // it changes or is asked for again.
 func TestApplyGoesBack(t *testing.T) {
 	b := newApplyBench(t)
-	b.text = strings.Replace(b.text, "probation: 200ms", "probation: 1m", 1)
+	b.text = strings.Replace(b.text, "probation: 200ms", "probation: 1h", 1)
 	b.start()
 	b.put(1, 95)
 	b.await("delivery", at(95))
@@ -259,6 +259,7 @@ func TestRestartWithinProbationGoesOn(t *testing.T) {
 			defer close(ended)
 			b.agent.Apply(t.Context(), api.ApplyOptions{File: b.file, Text: []byte(next)}, func(api.ApplyEvent) error { return nil })
 		}()
+		var seen atomic.Bool // the probation
 		onProbation := func(s *api.Status) bool {
 			return s.Apply != nil && s.Apply.State == string(apply.Probation) && s.Pipelines[0].State == "running"
 		}
@@ -274,7 +275,7 @@ func TestRestartWithinProbationGoesOn(t *testing.T) {
 			b.text = file // the operator's file is as it was
 			b.startWith(func(a *Agent) {
 				if starts == 1 {
-					a.applier.next.Apply.Probation = 2 * time.Second
+					a.applier.over = seen.Load
 				}
 			})
 			b.put(101+n, 101+n)
@@ -289,6 +290,7 @@ func TestRestartWithinProbationGoesOn(t *testing.T) {
 			t.Errorf("%v left while it was on probation", ids)
 		}
 		if starts == 1 {
+			seen.Store(true)
 			b.await("the new one is in force", func(s *api.Status) bool { return s.Apply.State == string(apply.Committed) })
 		}
 		b.put(110, 130)

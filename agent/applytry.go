@@ -72,14 +72,18 @@ func (p *applier) watch(ctx context.Context, k *applyAsk) (why string) {
 	tick := time.NewTicker(applyPoll)
 	defer tick.Stop()
 	for {
-		failed, waits, away := p.gates(ctx, time.Since(started) >= wait)
 		since := time.Since(started)
+		over := since >= wait
+		if p.over != nil {
+			over = p.over()
+		}
+		failed, waits, away := p.gates(ctx, over)
 		switch {
 		case p.ends(ctx) != nil:
 			return ""
 		case failed != "":
 			return failed
-		case since >= wait && waits+away == "":
+		case over && waits+away == "":
 			return ""
 		case waits != "" && since >= max(wait, gateWait):
 			return waits

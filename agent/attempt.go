@@ -58,7 +58,9 @@ const finalCheckpointWait = 20 * time.Second
 
 // run joins the parts, says ready, and works until ctx ends or something fails. Before the parts are closed it says ready(nil).
 func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
+	a.step()
 	defer func() {
+		a.step()
 		ready(nil) // nobody looks into closed parts
 		a.close()
 	}()
@@ -68,6 +70,9 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.coordinator.Run(gctx) })
 	group.Go(func() error { return a.watchStorage(gctx) })
+	if a.state != nil {
+		defer context.AfterFunc(gctx, a.state.Release)()
+	}
 	for _, l := range a.links {
 		group.Go(func() error {
 			select {
@@ -108,6 +113,7 @@ func (a *attempt) open(ctx context.Context) error {
 	if err := a.openStorage(ctx, dir); err != nil {
 		return err
 	}
+	plantedHangingStart()
 	if a.held.holds() {
 		a.outbox.HoldBack()
 	}
@@ -122,10 +128,12 @@ func (a *attempt) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.step()
 	restored, err := a.restore(ctx, lost)
 	if err != nil {
 		return err
 	}
+	a.step()
 	if err := a.keepLookups(a.steps); err != nil {
 		return err
 	}
@@ -159,12 +167,14 @@ func (a *attempt) open(ctx context.Context) error {
 		}
 	}
 	a.generation = generationOf(marks)
-	if a.engine, err = a.load(restored.Manifest, source, start); err != nil { // attaches the streams: they must be there before the cut
+	if a.engine, err = a.load(ctx, restored.Manifest, source, start); err != nil { // attaches the streams: they must be there before the cut
 		return err
 	}
+	a.step()
 	if err := a.outbox.Cut(ctx, marks, a.agent.incarnation()); err != nil {
 		return err
 	}
+	a.step()
 	if lost != nil {
 		if restored.Manifest, err = a.commitGap(ctx, restored.Manifest, lost, marks); err != nil {
 			return err
@@ -212,6 +222,7 @@ func (a *attempt) close() {
 }
 
 func (a *attempt) tell(what string, err error) {
+	a.step()
 	if err != nil {
 		a.log.Warn("close failed", "what", what, "error", err)
 	}

@@ -26,8 +26,11 @@ func (a *attempt) blocked() bool {
 	return false
 }
 
-// pushedBack tells that a sink's full queue holds the pipeline: it waits, it is not stuck.
+// pushedBack tells that a sink's full queue holds the pipeline, or a full disk its large state: it waits, it is not stuck.
 func (a *attempt) pushedBack() bool {
+	if a.state != nil && a.state.Waits() != nil {
+		return true
+	}
 	for _, l := range a.links {
 		if st := l.queue.Stats(); st.Blocked || st.Waiting > 0 {
 			return true

@@ -171,7 +171,7 @@ func (b *bench) put(first, last int) {
 }
 
 // patience bounds every wait: only a failure takes so long, on a machine that does much else besides.
-const patience = 2 * time.Minute
+const patience = rig.Patience
 
 // await waits until the condition holds.
 func (b *bench) await(what string, ok func(s *api.Status) bool) api.Status {

@@ -44,7 +44,7 @@ func (a *attempt) deadOf() deadOf { return deadOf{id: a.id.String(), store: a.de
 // openDead recovers the dead letters of a pipeline.
 func (a *Agent) openDead(dir string, spec *config.Pipeline, logger *slog.Logger, failed func(error)) (*deadletter.Store, error) {
 	d, recovered, err := deadletter.Open(deadletter.Options{
-		FS: a.fs, Dir: dir, Config: a.deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger, Failed: failed,
+		FS: a.fs, Dir: dir, Config: a.deadConfig(&spec.Dead), Stamp: a.clock.Stamp, Codec: a.codec, Logger: logger, Failed: failed, Waiting: func() { a.working.step(spec.Name.Value) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)

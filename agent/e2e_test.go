@@ -20,7 +20,7 @@ func TestMessagesInWindowsOut(t *testing.T) {
 	defer broker.Close()
 	b := newBench(t, strings.Replace(pipelineNamed("p", "log"), "interval: 50ms", "interval: 1h", 1))
 	b.text = strings.Replace(b.text, "sources:", fmt.Sprintf("brokers: {none: {url: \"tcp://%s\", client_id: e2e}}\nsources:", broker.Addr()), 1)
-	b.start()
+	b.startWith(func(a *Agent) { a.lastWait = patience })
 	b.await("session", func(s *api.Status) bool { return s.Sessions[0].State == "ready" && s.Pipelines[0].State == "running" })
 	for i := 1; i <= 100; i++ {
 		broker.Publish("t/k", 1, false, fmt.Appendf(nil, `{"id":%d,"ts":%d}`, i, int64(1767225600000)+int64(i)))

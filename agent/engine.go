@@ -12,9 +12,9 @@ import (
 )
 
 // load makes the engine and reads the state into it.
-func (a *attempt) load(m *snapshot.Manifest, source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
+func (a *attempt) load(ctx context.Context, m *snapshot.Manifest, source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
 	if _, whole := source.(pipeline.WholeSource); !whole || m == nil {
-		return a.newEngine(source, start)
+		return a.newEngine(ctx, source, start)
 	}
 	entries := m.Base.Entries
 	for _, f := range m.Frames {
@@ -22,11 +22,11 @@ func (a *attempt) load(m *snapshot.Manifest, source pipeline.StateSource, start 
 	}
 	told, end := a.work("restoring checkpoint "+strconv.FormatUint(m.ID, 10), "entries", entries)
 	defer end()
-	return a.newEngine(&counted{StateSource: source, told: told}, start)
+	return a.newEngine(ctx, &counted{StateSource: source, told: told}, start)
 }
 
-func (a *attempt) newEngine(source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
-	tables, err := a.openState(filepath.Join(a.agent.pipelinesDir(), a.id.String()))
+func (a *attempt) newEngine(ctx context.Context, source pipeline.StateSource, start pipeline.Position) (*exec.Pipeline, error) {
+	tables, err := a.openState(ctx, filepath.Join(a.agent.pipelinesDir(), a.id.String()))
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,9 @@ func plantedLate() uint64 { return 0 }
 // sinkWaitOf is how long an apply waits for the answers of new sinks; tests shorten it.
 func sinkWaitOf() time.Duration { return gateWait }
 
+// plantedHangingStart is a start of a pipeline that does not return; this build has none.
+func plantedHangingStart() {}
+
 // stuckFor is stuckAfter; tests shorten it.
 func stuckFor() time.Duration { return stuckAfter }
 

@@ -48,6 +48,13 @@ func sinkWaitOf() time.Duration {
 	return gateWait
 }
 
+// plantedHangingStart: WEIR_HANG_START=FILE. A start of a pipeline does not return, once: if the file can be removed. The watchdog must find it.
+func plantedHangingStart() {
+	if once, asked := os.LookupEnv("WEIR_HANG_START"); asked && os.Remove(once) == nil {
+		time.Sleep(24 * time.Hour)
+	}
+}
+
 // stuckFor: WEIR_STUCK_AFTER=DURATION shortens how long a part may stand still before the watchdog is not fed.
 func stuckFor() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("WEIR_STUCK_AFTER")); err == nil {

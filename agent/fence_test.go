@@ -55,12 +55,16 @@ func fenced(s *api.Status) bool { return s.Identity.Fenced != "" && s.Identity.S
 // delivered; taken back, it delivers just that, in a generation of its own.
 func TestRule29_FencedDeviceStopsKeepsAndHandsOver(t *testing.T) {
 	b := newBench(t, pipelineNamed("p", "log"))
+	off := b.away()
 	b.start()
 	b.put(1, 20)
 	b.await("the first rows are out", at(20))
 	b.replaced("now", uplink.Incarnation{Major: 2}, identity.GenerationsOf(2))
 	b.replaced("later", uplink.Incarnation{Major: 2}, identity.GenerationsOf(2))
+	off.Store(true) // else the first of the rows may fence the device while the last are yet to come
 	b.put(21, 45)
+	b.await("the rows wait", func(s *api.Status) bool { return s.Pipelines[0].Checkpoint.Position >= 45 })
+	off.Store(false)
 	s := b.await("the device is fenced", fenced)
 	if s.Pipelines[0].State != string(PipelineStopped) || !strings.Contains(strings.Join(s.Problems, "\n"), "FENCED") {
 		t.Errorf("pipeline is %s, problems %q", s.Pipelines[0].State, s.Problems)

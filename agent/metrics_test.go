@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/store/pebblekv"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // testConfig is an agent with one pipeline; its broker and its upstream are not there. The socket's path must stay short.
@@ -126,12 +126,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 // TestMetricsListen: metrics.listen serves the metrics and nothing else.
 func TestMetricsListen(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := rig.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
 	startAgent(t, testConfig(t, fmt.Sprintf("metrics: {listen: %q}\n", addr)))
 	get := func(path string) (int, string) {
 		r, err := http.Get("http://" + addr + path)

@@ -137,7 +137,7 @@ const (
 
 // deliverRest waits until the upstreams that answer hold what they may have, at most deliverWait.
 func (a *Agent) deliverRest(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliverWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.lastWait)
 	defer cancel()
 	tick := time.NewTicker(deliverPoll)
 	defer tick.Stop()

@@ -155,8 +155,8 @@ func TestShippedRecordsAreReplayed(t *testing.T) {
 		if want := append(idsFrom(1, 120), idsFrom(201, 309)...); !slices.Equal(ids, want) {
 			t.Errorf("upstream holds %v", ids)
 		}
-		own := identity.GenerationsOf(twin.agent.identity.Major)
-		if s := list[120]; s.generation != own || s.seq != 96 {
+		own, least := list[120].generation, identity.GenerationsOf(twin.agent.identity.Major)
+		if s := list[120]; own != least && own != least+1 || s.seq != 96 { // a restore that was cut short has begun one: the next takes another
 			t.Errorf("the first row of its own is %d of generation %d", s.seq, s.generation)
 		}
 		const base = 1767225600000

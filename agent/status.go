@@ -173,6 +173,9 @@ func problems(s *api.Status) (list []string) {
 		if c := p.Central; c != nil && c.Error != "" {
 			list = append(list, fmt.Sprintf("pipeline %s, central store: %s", p.Name, c.Error))
 		}
+		if l := p.Large; l != nil && l.Waits != "" {
+			list = append(list, fmt.Sprintf("pipeline %s: its state cannot be written; it is tried each second, and the pipeline waits once its memory is full: %s; %s", p.Name, l.Waits, adviceOn(l.Waits)))
+		}
 		if p.Checkpoint.InARow > 0 {
 			list = append(list, fmt.Sprintf("pipeline %s: the last %d checkpoints failed: %s", p.Name, p.Checkpoint.InARow, p.Checkpoint.LastError))
 		}
@@ -245,6 +248,9 @@ func (a *Agent) Health() error {
 		return err
 	}
 	for _, s := range a.all() {
+		if err := s.hanging(a.working.stepsOf(s.name), now); err != nil {
+			return fmt.Errorf("pipeline %s: %w", s.name, err)
+		}
 		at := s.running()
 		if at == nil {
 			continue

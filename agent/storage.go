@@ -25,18 +25,20 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 			return err
 		}
 	}
+	a.step()
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed,
+		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed, Waiting: a.step,
 		Divergence: func(sink string, seq, held, made uint64) {
-			a.agent.diverged.add(a.spec.Name.Value, sink, seq)
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
 				"sink", sink, "seq", seq, "held", held, "made", made)
+			a.agent.diverged.add(a.spec.Name.Value, sink, seq) // whoever sees the count finds the line
 		},
 	})
 	if err != nil {
 		return fmt.Errorf("open outbox: %w", err)
 	}
+	a.step()
 	for _, d := range recovered.Damaged {
 		a.log.Error("outbox record is damaged and counts as missing", "what", d)
 	}
@@ -85,7 +87,7 @@ func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapsho
 	}
 	s, err := open(ctx, snapshot.LogOptions{
 		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Log: a.checkpointLogConfig(), Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
-		ReadOnlyCatalog: a.looks(),
+		ReadOnlyCatalog: a.looks(), Waiting: func() { a.working.step(spec.Name.Value) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)

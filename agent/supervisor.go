@@ -52,6 +52,9 @@ type supervisor struct {
 	restarts uint64
 	current  *attempt
 
+	between   stillness // of starts and ends
+	unwatched bool      // planted by a test: they are not watched
+
 	commands chan command
 	ended    chan struct{} // closed when run has returned
 }
@@ -104,6 +107,7 @@ func (s *supervisor) run(ctx context.Context) error {
 				}
 				wanted = true
 				history = &FailureHistory{}
+				s.set(PipelineStarting, nil) // before the answer: whoever asked looks at what becomes of this start, not at how the last one failed
 				c.done <- nil
 			}
 		}
@@ -223,6 +227,7 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 				s.set(PipelineFailed, c.fail)
 			default:
 				*history = FailureHistory{}
+				s.set(PipelineStarting, nil)
 			}
 			c.done <- nil
 			return !c.stop && c.fail == nil

@@ -106,6 +106,28 @@ func TestSupervisorDoesNotRestartWhatIsFinal(t *testing.T) {
 	})
 }
 
+// TestAStartIsAnsweredWhenItHasBegun: who waits for a start that was asked for is not given the error of the one before.
+func TestAStartIsAnsweredWhenItHasBegun(t *testing.T) {
+	for name, failure := range map[string]error{"failed": errFinal, "restarting": errPlanted} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScripted(t, fixed(9))
+				synctest.Wait()
+				s.ends <- failure
+				synctest.Wait()
+				c := command{done: make(chan error)} // nobody takes the answer yet
+				s.commands <- c
+				s.want(t, PipelineStarting, 1)
+				if err := <-c.done; err != nil {
+					t.Error(err)
+				}
+				s.want(t, PipelineRunning, 2)
+				s.end(t)
+			})
+		})
+	}
+}
+
 func TestSupervisorObeysWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScripted(t, fixed(9))

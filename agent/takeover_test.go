@@ -97,7 +97,10 @@ func TestRule23_ReplacementGoesOnAndFencesTheDeviceBefore(t *testing.T) {
 	twin.start()
 	twin.put(201, 260) // what came between is lost
 	twin.await("the replacement delivers", at(60))
+	off.Store(true) // else the first of the rows may fence the device while the last are yet to come
 	old.put(121, 150)
+	old.await("its rows wait", func(s *api.Status) bool { return s.Pipelines[0].Checkpoint.Position >= 150 })
+	off.Store(false)
 	s := old.await("the device before is fenced", fenced)
 	if s.Identity.Stranded.Results != 30+3 {
 		t.Errorf("stranded %+v", s.Identity.Stranded)

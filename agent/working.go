@@ -12,9 +12,29 @@ import (
 
 // working is what takes long in pipelines just now, for status and log.
 type working struct {
-	mu sync.Mutex
-	of map[string]api.Progress // by pipeline
+	mu    sync.Mutex
+	of    map[string]api.Progress // by pipeline
+	steps map[string]uint64       // by pipeline: how often a start or an end of it got on
 }
+
+// step notes that a start or an end of a pipeline got on, or that it waits for a disk that is full and tries again. The watchdog asks.
+func (w *working) step(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.steps == nil {
+		w.steps = map[string]uint64{}
+	}
+	w.steps[name]++
+}
+
+// stepsOf moves while starts and ends of a pipeline get on.
+func (w *working) stepsOf(name string) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.steps[name]
+}
+
+func (a *attempt) step() { a.agent.working.step(a.spec.Name.Value) }
 
 // workingLogEvery is a human rate: a line says that it goes on, and that it is not stuck.
 const workingLogEvery = 5 * time.Second
@@ -25,6 +45,7 @@ func (a *attempt) work(what, unit string, total uint64) (told func(done uint64),
 	w, name := &a.agent.working, a.spec.Name.Value
 	last := time.Now()
 	put := func(done uint64) {
+		w.step(name)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.of == nil {

@@ -29,6 +29,8 @@ type LogOptions struct {
 	// Codec packs deltas and bases; nil: one of the store's own.
 	Codec  *log.Codec
 	Logger *slog.Logger
+	// Waiting is called with each try of a write that waits until the disk takes it. It must not block. Optional.
+	Waiting func()
 }
 
 // DefaultLogConfig is the log of a LogStore: only a Sync commits, so that a small checkpoint is one frame, and what is held in
@@ -59,7 +61,7 @@ func OpenLog(ctx context.Context, o LogOptions) (*LogStore, error) {
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)
 	}
-	l, _, err := log.Open(log.Options{FS: o.FS, Dir: filepath.Join(o.Dir, "log"), Config: cfg, Codec: o.Codec, Logger: o.Logger})
+	l, _, err := log.Open(log.Options{FS: o.FS, Dir: filepath.Join(o.Dir, "log"), Config: cfg, Codec: o.Codec, Logger: o.Logger, Waiting: o.Waiting})
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint store: %w", err)
 	}

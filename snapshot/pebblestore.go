@@ -26,7 +26,7 @@ func openPebble(ctx context.Context, o LogOptions, kv pebblekv.LogOptions) (*Log
 	}
 	kv.FS, kv.Dir = o.FS, filepath.Join(o.Dir, "pebble")
 	kv.Background = func(err error) {
-		o.Logger.Warn("a write of the checkpoint store failed and is tried again", "error", err)
+		o.Logger.Warn("the checkpoint store cannot be read, it is tried again", "error", err)
 	}
 	l, err := pebblekv.OpenLog(kv)
 	if err != nil {

@@ -31,7 +31,7 @@ type decision struct {
 	action   action
 	upTo     uint64
 	wait     time.Duration
-	busy     bool // upstream has no time now: nothing is wrong with the link
+	busy     bool // upstream has no time for it now: nothing is wrong with the link
 	rejected []Rejected
 	err      error
 }
@@ -50,7 +50,7 @@ func decide(b *Batch, ans Answer, err error) decision {
 	case errors.As(err, &retry):
 		return decision{action: actionAgain, wait: retry.Wait, busy: true, err: err}
 	case err != nil:
-		return decision{action: actionAgain, err: err}
+		return decision{action: actionAgain, busy: errors.Is(err, ErrContended), err: err}
 	}
 	if len(ans.Rejected) > 0 {
 		if named := namedIn(b, ans.Rejected); len(named) > 0 {

@@ -53,6 +53,7 @@ func TestDecide(t *testing.T) {
 		{"fenced", run(5, "d"), Answer{}, fmt.Errorf("send: %w", ErrFenced), actionStop, 0, 0},
 		{"hole", run(5, "d"), Answer{}, fmt.Errorf("send: %w", ErrHole), actionReopen, 0, 0},
 		{"link down", run(5, "d"), Answer{}, down, actionAgain, 0, 0},
+		{"contended", run(5, "d"), Answer{}, fmt.Errorf("send: %w", ErrContended), actionAgain, 0, 0},
 		{"busy", run(5, "d"), Answer{}, &RetryAfter{Wait: time.Minute, Err: down}, actionAgain, 0, 0},
 		{"named", run(5, "ddd"), Answer{Rejected: named(6)}, nil, actionReject, 0, 1},
 		{"named twice and outside", run(5, "ddd"), Answer{Rejected: named(6, 6, 99, 1)}, nil, actionReject, 0, 1},
@@ -70,6 +71,9 @@ func TestDecide(t *testing.T) {
 		}
 		if (d.action == actionAgain || d.action == actionReopen || d.action == actionStop) && d.err == nil {
 			t.Errorf("%s: no reason", c.name)
+		}
+		if busy := c.name == "busy" || c.name == "contended"; d.busy != busy {
+			t.Errorf("%s: the link is at fault: %t", c.name, !d.busy)
 		}
 	}
 }

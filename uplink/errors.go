@@ -16,6 +16,9 @@ var (
 	ErrRejected = errors.New("batch rejected by the upstream")
 	// ErrTooLarge: the batch as a whole is too large; it is split, and a single record becomes a dead letter.
 	ErrTooLarge = fmt.Errorf("%w: too large", ErrRejected)
+	// ErrContended: another sender of this very stream moved its progress under each of a bounded number of tries. Nothing was written. Temporary: the sender's
+	// back-off, which is drawn, takes the two out of step. Neither the link nor the batch is at fault, so the batch is not made smaller.
+	ErrContended = errors.New("another sender of this stream moves its progress at the same time")
 )
 
 // Fenced is ErrFenced with what the upstream tells of who it is open to.

@@ -96,7 +96,7 @@ func TestBatchesFitTheLink(t *testing.T) {
 		t.Fatalf("confirmed up to %d of %d: %v", confirmed, n, err)
 	}
 	t.Logf("%.0f %% of the bandwidth carried results that arrived for the first time", 100*share)
-	if share < 0.25 {
+	if share < 0.15 { // with 150 seeds: 0.35 to 0.64
 		t.Errorf("only %.0f %% of the bandwidth was of use", 100*share)
 	}
 	if confirmed, _, _ := run(true); confirmed > 0 {

@@ -170,6 +170,7 @@ type StateStatus struct {
 	Disk    uint64 `json:"disk_bytes"`
 	Written uint64 `json:"written_bytes_total"` // to the page cache: what is removed soon never reaches the flash
 	Memory  uint64 `json:"memory_bytes"`        // memtables and block cache
+	Waits   string `json:"waits,omitempty"`     // why a write waits: the disk is full or read-only
 }
 
 // TaskStatus is how far a task of a pipeline is, and what of it runs in instances.

@@ -8,12 +8,15 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/pipeline/plan"
 )
 
@@ -289,5 +292,25 @@ func TestCompatFindsWhatIsMissing(t *testing.T) {
 		if wrong := f.differences(formats, state()); len(wrong) != 1 || !strings.Contains(wrong[0], name) {
 			t.Errorf("planted %s: %v", name, wrong)
 		}
+	}
+}
+
+// TestCompatFitsAManifest: a release takes it as it is.
+func TestCompatFitsAManifest(t *testing.T) {
+	sha := strings.Repeat("a", 64)
+	r := &document.Release{
+		Fleet: "f", Version: "1", CreatedMs: 1, SecureVersion: 1, MinSecureVersion: 1,
+		Artifacts: []document.Artifact{{Backend: "self", Arch: "arm64", Bytes: 100, SHA256: sha, ChunkBytes: 64 << 10, Chunks: []string{sha}, Compat: Current()}},
+	}
+	b, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := document.DecodeRelease(b)
+	if err != nil || !reflect.DeepEqual(got.Artifacts[0].Compat, Current()) {
+		t.Errorf("%v: %s", err, b)
+	}
+	if why := upgrade.Compatible(Current(), Current(), nil, false); len(why) > 0 {
+		t.Errorf("a program does not follow itself: %q", why)
 	}
 }

@@ -28,7 +28,9 @@ func boardWords() []string { return append([]string{BoardAuto, BoardNone}, board
 func (boardKind) label() string          { return "auto, none, or a board that weir boards ls lists" }
 func (boardKind) schema() map[string]any { return map[string]any{"enum": boardWords()} }
 
-func (k boardKind) read(r *reader, n *node, into *string) {
+func (boardKind) reads(*string) {}
+func (k boardKind) read(r *reader, n *node, place any) {
+	into := place.(*string)
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())
 		return
@@ -39,6 +41,9 @@ func (k boardKind) read(r *reader, n *node, into *string) {
 		return
 	}
 	*into = n.text
+	if r.given != nil {
+		r.given[into] = n.pos // for what is said of it once the machine is known
+	}
 }
 
 // LED are those that show the agent's state: directories in /sys/class/leds. "": none.
@@ -62,6 +67,8 @@ type Board struct {
 	Profile *boards.Profile
 	// Values are the settings that a board may set, with what holds and where it is from.
 	Values []Value
+	// Foreign is a warning: the config names a board that this machine cannot be. "": nothing speaks against it.
+	Foreign string
 }
 
 // Value is a setting that holds. From is a place in the file, "board ID", or "built in".
@@ -93,9 +100,38 @@ func (c *Config) Settle(f boards.Facts) error {
 		}
 		b.Profile = p
 	}
+	b.Foreign = c.foreign(&b, f)
 	c.overlay(&b)
 	c.On = b
 	return nil
+}
+
+// foreign says that the board which the file names has another kind of processor than the machine. Within a kind there are good reasons: a processor of 64 bits also runs a kernel, or a
+// process, of 32.
+func (c *Config) foreign(b *Board, f boards.Facts) string {
+	if b.Profile == nil || c.Board == BoardAuto || f.Machine == "" || processors(b.Profile.Arch) == processors(boards.Arch(f.Machine)) {
+		return ""
+	}
+	is := boards.Pick(boards.Index(), f).ID
+	at := c.given[&c.Board]
+	return fmt.Sprintf("%s: board %s has a processor of kind %s, this machine says %s: the defaults that come from the board are of other hardware, flash.tbw and what the flash governor makes of it too; %s (see weir check)",
+		at, b.ID, b.Profile.Arch, f.Machine, instead(is))
+}
+
+// instead says what the file had better name on a machine.
+func instead(is string) string {
+	if is == "" {
+		return "board: none takes the built-in ones"
+	}
+	return fmt.Sprintf("board: auto takes %s here, board: none the built-in ones", is)
+}
+
+// processors is the kind of an architecture: what runs on one of them may run on the others.
+func processors(arch string) string {
+	if arch == "arm64" {
+		return "arm"
+	}
+	return arch
 }
 
 // overlay sets what the file leaves out.

@@ -202,3 +202,29 @@ func TestMemoryOfTheEnvironmentWins(t *testing.T) {
 		t.Errorf("%d, %+v", n, v)
 	}
 }
+
+// TestForeignBoard: a board that the config names and the machine cannot be is told; what a 64-bit board may well say of itself under a system of 32 bits is not, nor what was found, nor
+// what is not known.
+func TestForeignBoard(t *testing.T) {
+	for _, c := range []struct {
+		board, machine string
+		want           string // "": no warning
+	}{
+		{"rpi4", "x86_64", "weir.yaml:1:8: board rpi4 has a processor of kind arm64, this machine says x86_64"},
+		{"generic-armv7", "x86_64", "board: auto takes generic-amd64 here"},
+		{"generic-amd64", "aarch64", "board: auto takes generic-arm64 here"},
+		{"rpi4", "riscv64", "board: none takes the built-in ones"},
+		{"rpi4", "aarch64", ""}, {"rpi4", "armv8l", ""}, {"rpi4", "armv7l", ""}, {"generic-armv7", "aarch64", ""},
+		{"generic-amd64", "x86_64", ""}, {"rpi4", "", ""}, {"auto", "x86_64", ""}, {"none", "x86_64", ""},
+	} {
+		cfg := mustParse(t, "board: "+c.board+"\n"+small)
+		for range 2 { // a repeat changes nothing
+			if err := cfg.Settle(boards.Facts{Machine: c.machine}); err != nil {
+				t.Fatal(err)
+			}
+			if got := cfg.On.Foreign; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("board %s on %q: %q, want %q", c.board, c.machine, got, c.want)
+			}
+		}
+	}
+}

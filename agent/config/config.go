@@ -45,7 +45,7 @@ type Config struct {
 
 	boardFirst bool // planted by tests: the board overrides the file
 
-	given map[any]plan.Pos // settings with a board's default that the file has, by where their value is
+	given map[any]plan.Pos // board, and settings with a board's default, that the file has, by where their value is
 }
 
 // Broker is one MQTT broker session.
@@ -143,7 +143,7 @@ func ParseWith(file string, data []byte, files Files) (*Config, error) {
 	}
 	c := &Config{}
 	r := &reader{problems: &problems, given: map[any]plan.Pos{}}
-	top.read(r, root, c)
+	top.fill(r, root, c)
 	c.File, c.Text, c.given = file, data, r.given
 	c.complete()
 	c.readLookups(files, &problems)
@@ -159,7 +159,7 @@ func ParseWith(file string, data []byte, files Files) (*Config, error) {
 // Default is what holds when a file says nothing: no broker, no source, no pipeline.
 func Default() *Config {
 	c := &Config{}
-	top.absent(c)
+	top.section.absent(c)
 	c.complete()
 	return c
 }

@@ -33,7 +33,9 @@ var credentialName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$`)
 // secretFileKind is a path, or credential:NAME. It reads the path of the credential: where the service manager put it, which is known to the process alone.
 type secretFileKind struct{ stringKind }
 
-func (k secretFileKind) read(r *reader, n *node, into *string) {
+func (secretFileKind) reads(*string) {}
+func (k secretFileKind) read(r *reader, n *node, place any) {
+	into := place.(*string)
 	k.stringKind.read(r, n, into)
 	name, named := strings.CutPrefix(*into, credentialScheme)
 	if !named {

@@ -104,7 +104,7 @@ func TestReferenceConfigShowsEverySetting(t *testing.T) {
 			}
 		}
 	}
-	walk("", top.list, []*node{root})
+	walk("", top.section.list, []*node{root})
 }
 
 // below gives the objects in a value that repeats them.
@@ -136,9 +136,9 @@ func TestDefaultsAreInRange(t *testing.T) {
 		t.Errorf("defaults: %+v", c)
 	}
 	var checkpoint Checkpoint
-	checkpointObject.absent(&checkpoint)
+	checkpointObject.section.absent(&checkpoint)
 	var restart Restart
-	restartObject.absent(&restart)
+	restartObject.section.absent(&restart)
 	if checkpoint.Interval.Seconds() != 10 || checkpoint.Retained != 3 || checkpoint.RebaseRatio != 2 || checkpoint.TolerableFailures != -1 ||
 		restart.BackoffMultiplier != 1.5 || restart.Strategy != "exponential-delay" {
 		t.Errorf("defaults: %+v %+v", checkpoint, restart)

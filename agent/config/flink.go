@@ -30,9 +30,9 @@ func flinkSettings(pipeline []*setting) map[string]flinkSetting {
 		}
 	}
 	add("", pipeline)
-	add("checkpoint", checkpointObject.list)
-	add("state", stateObject.list)
-	add("restart", restartObject.list)
+	add("checkpoint", checkpointObject.section.list)
+	add("state", stateObject.section.list)
+	add("restart", restartObject.section.list)
 	return out
 }
 

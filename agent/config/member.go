@@ -10,8 +10,8 @@ import (
 // read once at a start.
 
 // member is a setting whose place is the field of that name.
-func member(key string, k described, doc string, options ...option) *setting {
-	return set(key, value{k, func(r *reader, n *node, into any) { readInto(k, r, n, into) }, func(object any) any { return fieldOf(object, key) }}, doc, options...)
+func member(key string, k any, doc string, options ...option) *setting {
+	return set(key, value{ofProfile(k), func(object any) any { return fieldOf(object, key) }}, doc, options...)
 }
 
 // fieldOf gives the place of a field by its json name.
@@ -25,35 +25,24 @@ func fieldOf(object any, key string) any {
 	panic(fmt.Sprintf("BUG: %T has no field for %s", object, key)) // a test reads every setting
 }
 
-// readInto reads by any of the kinds that a profile has.
-func readInto(k described, r *reader, n *node, into any) {
-	switch into := into.(type) {
-	case *string:
-		k.(kind[string]).read(r, n, into)
-	case *int:
-		k.(kind[int]).read(r, n, into)
-	case *int64:
-		k.(kind[int64]).read(r, n, into)
-	case *bool:
-		k.(kind[bool]).read(r, n, into)
-	case *[]string:
-		k.(kind[[]string]).read(r, n, into)
-	case *[]int:
-		k.(kind[[]int]).read(r, n, into)
-	default:
-		k.(interface{ readAny(*reader, *node, any) }).readAny(r, n, into)
+// ofProfile is any of the kinds that a profile has.
+func ofProfile(k any) means {
+	if k, is := k.(untyped); is {
+		return means{k, k.readAny}
 	}
+	return meant(k)
 }
 
-// untyped is a section whose table finds its places by name.
-type untyped struct{}
-
-func (untyped) reached(moment, *reader, *node, any) {}
+// untyped is a kind whose table finds its places by name.
+type untyped interface {
+	described
+	readAny(r *reader, n *node, into any)
+}
 
 // sectionKind is a section of such a table.
 type sectionKind struct{ section }
 
-func (k *sectionKind) readAny(r *reader, n *node, into any) { k.section.read(r, n, into, untyped{}) }
+func (k *sectionKind) readAny(r *reader, n *node, into any) { k.section.read(r, n, into, nil) }
 
 // recordsKind is a list of such sections.
 type recordsKind struct {

@@ -119,7 +119,9 @@ var eventWords = choiceKind{words: []string{"processing", "event"}}
 
 func (eventKind) label() string          { return eventWords.label() }
 func (eventKind) schema() map[string]any { return eventWords.schema() }
-func (eventKind) read(r *reader, n *node, into *bool) {
+func (eventKind) reads(*bool)            {}
+func (eventKind) read(r *reader, n *node, place any) {
+	into := place.(*bool)
 	var word string
 	eventWords.read(r, n, &word)
 	*into = word == "event"
@@ -132,7 +134,9 @@ var resetWords = choiceKind{words: []string{"zero", "unknown"}}
 
 func (resetKind) label() string          { return resetWords.label() }
 func (resetKind) schema() map[string]any { return resetWords.schema() }
-func (resetKind) read(r *reader, n *node, into *bool) {
+func (resetKind) reads(*bool)            {}
+func (resetKind) read(r *reader, n *node, place any) {
+	into := place.(*bool)
 	var word string
 	resetWords.read(r, n, &word)
 	*into = word == "unknown"
@@ -147,7 +151,9 @@ func (wrapKind) label() string {
 func (wrapKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 2}, map[string]any{"const": "never"}}}
 }
-func (k wrapKind) read(r *reader, n *node, into *uint64) {
+func (wrapKind) reads(*uint64) {}
+func (k wrapKind) read(r *reader, n *node, place any) {
+	into := place.(*uint64)
 	if n.shape == shapeScalar {
 		if n.text == "never" {
 			*into = 0
@@ -170,7 +176,9 @@ type stepKind struct{}
 
 func (stepKind) label() string          { return "a whole number of at least 1" }
 func (stepKind) schema() map[string]any { return map[string]any{"type": "integer", "minimum": 1} }
-func (k stepKind) read(r *reader, n *node, into *uint64) {
+func (stepKind) reads(*uint64)          {}
+func (k stepKind) read(r *reader, n *node, place any) {
+	into := place.(*uint64)
 	step, err := strconv.ParseUint(n.text, 10, 64)
 	switch {
 	case n.shape == shapeScalar && errors.Is(err, strconv.ErrRange):
@@ -187,9 +195,11 @@ type throttleKind struct{}
 
 var throttleInterval = nanoseconds{durationKind{least: time.Millisecond, most: durationMax}}
 
-func (throttleKind) label() string          { return throttleInterval.label() }
-func (throttleKind) schema() map[string]any { return throttleInterval.schema() }
-func (throttleKind) read(r *reader, n *node, into **plan.ThrottleSpec) {
+func (throttleKind) label() string             { return throttleInterval.label() }
+func (throttleKind) schema() map[string]any    { return throttleInterval.schema() }
+func (throttleKind) reads(**plan.ThrottleSpec) {}
+func (throttleKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.ThrottleSpec)
 	*into = &plan.ThrottleSpec{Pos: n.pos}
 	throttleInterval.read(r, n, &(*into).IntervalNs)
 }
@@ -206,7 +216,9 @@ func (elementFieldsKind) label() string {
 func (elementFieldsKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": elementTypes.schema()}
 }
-func (k elementFieldsKind) read(r *reader, n *node, into *[]plan.ElementSpec) {
+func (elementFieldsKind) reads(*[]plan.ElementSpec) {}
+func (k elementFieldsKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.ElementSpec)
 	list := pairs(r, n, k.label(), "a field")
 	if n.shape == shapeMapping && len(list) == 0 {
 		r.wrong(n, k.label())
@@ -231,7 +243,9 @@ func (castKind) label() string {
 func (castKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": choiceKind{words: plan.CastTypes}.schema()}
 }
-func (k castKind) read(r *reader, n *node, into **plan.CastSpec) {
+func (castKind) reads(**plan.CastSpec) {}
+func (k castKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.CastSpec)
 	*into = &plan.CastSpec{Pos: n.pos}
 	list := pairs(r, n, k.label(), "a field")
 	if n.shape == shapeMapping && len(list) == 0 {
@@ -263,14 +277,16 @@ func (splitKind) label() string {
 	return "a mapping from outputs to conditions, or {share: 10%, on: [field]}"
 }
 func (splitKind) schema() map[string]any {
-	return map[string]any{"anyOf": []any{splitPorts.schema(), shareOf.schema()}}
+	return map[string]any{"anyOf": []any{splitPorts.schema(), shareOf.section.schema()}}
 }
-func (k splitKind) read(r *reader, n *node, into **plan.SplitSpec) {
+func (splitKind) reads(**plan.SplitSpec) {}
+func (k splitKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.SplitSpec)
 	*into = &plan.SplitSpec{Pos: n.pos}
 	for _, e := range n.entries {
 		if n.shape == shapeMapping && e.key.text == "share" {
 			(*into).Share = true
-			shareOf.read(r, n, *into)
+			shareOf.fill(r, n, *into)
 			return
 		}
 	}
@@ -292,7 +308,9 @@ func (percentKind) label() string { return "a share from 0.01% to 99.99%, such a
 func (percentKind) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^[0-9]{1,2}(\.[0-9]{1,2})?%$`}
 }
-func (k percentKind) read(r *reader, n *node, into *int) {
+func (percentKind) reads(*int) {}
+func (k percentKind) read(r *reader, n *node, place any) {
+	into := place.(*int)
 	text, percent := strings.CutSuffix(n.text, "%")
 	whole, fraction, _ := strings.Cut(text, ".")
 	parts, err := strconv.Atoi(whole + (fraction + "00")[:2])

@@ -20,7 +20,9 @@ func (k parallelismKind) schema() map[string]any {
 	}}
 }
 
-func (k parallelismKind) read(r *reader, n *node, into *int) {
+func (parallelismKind) reads(*int) {}
+func (k parallelismKind) read(r *reader, n *node, place any) {
+	into := place.(*int)
 	if n.shape == shapeScalar && n.text == "auto" {
 		*into = plan.ParallelismAuto
 		return

@@ -24,7 +24,7 @@ func ParseProfile(file string, text []byte) (*boards.Profile, error) {
 	}
 	if root != nil && root.shape != shapeRefused {
 		r := &reader{problems: &problems}
-		profileObject.section.read(r, root, p, untyped{})
+		profileObject.section.read(r, root, p, nil)
 		checkProfile(r, root, p)
 	}
 	if err := problems.Err(); err != nil {

@@ -96,7 +96,9 @@ func (k durationKind) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern}
 }
 
-func (k durationKind) read(r *reader, n *node, into *time.Duration) {
+func (durationKind) reads(*time.Duration) {}
+func (k durationKind) read(r *reader, n *node, place any) {
+	into := place.(*time.Duration)
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())
 		return
@@ -120,7 +122,9 @@ func (k durationKind) read(r *reader, n *node, into *time.Duration) {
 // wholeMs is a duration in whole milliseconds, as event time counts.
 type wholeMs struct{ durationKind }
 
-func (k wholeMs) read(r *reader, n *node, into *int64) {
+func (wholeMs) reads(*int64) {}
+func (k wholeMs) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	var d time.Duration
 	before := len(*r.problems)
 	k.durationKind.read(r, n, &d)
@@ -133,7 +137,9 @@ func (k wholeMs) read(r *reader, n *node, into *int64) {
 // nanoseconds is a duration stored as int64 nanoseconds.
 type nanoseconds struct{ durationKind }
 
-func (k nanoseconds) read(r *reader, n *node, into *int64) {
+func (nanoseconds) reads(*int64) {}
+func (k nanoseconds) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	var d time.Duration
 	k.durationKind.read(r, n, &d)
 	*into = int64(d)
@@ -206,7 +212,9 @@ func (k sizeKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": pattern}, map[string]any{"type": "integer", "minimum": k.least}}}
 }
 
-func (k sizeKind) read(r *reader, n *node, into *int64) {
+func (sizeKind) reads(*int64) {}
+func (k sizeKind) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	if k.none != "" && n.shape == shapeScalar && n.text == k.none {
 		*into = 0
 		return

@@ -11,7 +11,7 @@ import (
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
-	for _, s := range top.list {
+	for _, s := range top.section.list {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.key, s.doc)
 		if s.children == nil {
 			fmt.Fprintf(&b, "\nA value is %s.%s\n", s.label(), defaultText(s))
@@ -117,7 +117,7 @@ at once are refused. Values such as ` + "`EXACTLY_ONCE`, `10 s`, `3min`, `fixedd
 | Flink | weir | default here |
 |---|---|---|
 `)
-	known := flinkSettings(pipelineObject.list)
+	known := flinkSettings(pipelineObject.section.list)
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		to := known[name]
 		path := strings.TrimPrefix(to.section+"."+to.key, ".")

@@ -32,7 +32,9 @@ func (k textKind) schema() map[string]any {
 	return out
 }
 
-func (k textKind) read(r *reader, n *node, into *plan.Text) {
+func (textKind) reads(*plan.Text) {}
+func (k textKind) read(r *reader, n *node, place any) {
+	into := place.(*plan.Text)
 	// A number is taken as written: 0007 is a fine name, and topics may be digits.
 	if n.shape != shapeScalar || n.scalar == scalarBool {
 		r.wrong(n, k.what)
@@ -67,7 +69,9 @@ type stringKind struct{ of textKind }
 
 func (k stringKind) label() string          { return k.of.label() }
 func (k stringKind) schema() map[string]any { return k.of.schema() }
-func (k stringKind) read(r *reader, n *node, into *string) {
+func (stringKind) reads(*string)            {}
+func (k stringKind) read(r *reader, n *node, place any) {
+	into := place.(*string)
 	var t plan.Text
 	k.of.read(r, n, &t)
 	*into = t.Value
@@ -89,7 +93,9 @@ func (k choiceKind) schema() map[string]any {
 	return map[string]any{"enum": all}
 }
 
-func (k choiceKind) read(r *reader, n *node, into *string) {
+func (choiceKind) reads(*string) {}
+func (k choiceKind) read(r *reader, n *node, place any) {
+	into := place.(*string)
 	if n.shape == shapeScalar {
 		if slices.Contains(k.words, n.text) {
 			*into = n.text
@@ -108,7 +114,9 @@ func (k choiceKind) read(r *reader, n *node, into *string) {
 // choiceText is a choice that keeps its place.
 type choiceText struct{ choiceKind }
 
-func (k choiceText) read(r *reader, n *node, into *plan.Text) {
+func (choiceText) reads(*plan.Text) {}
+func (k choiceText) read(r *reader, n *node, place any) {
+	into := place.(*plan.Text)
 	var word string
 	k.choiceKind.read(r, n, &word)
 	*into = plan.Text{Value: word, Pos: n.pos}
@@ -118,7 +126,9 @@ type boolKind struct{}
 
 func (boolKind) label() string          { return "true or false" }
 func (boolKind) schema() map[string]any { return map[string]any{"type": "boolean"} }
-func (k boolKind) read(r *reader, n *node, into *bool) {
+func (boolKind) reads(*bool)            {}
+func (k boolKind) read(r *reader, n *node, place any) {
+	into := place.(*bool)
 	switch {
 	case n.shape == shapeScalar && n.scalar == scalarBool && strings.EqualFold(n.text, "true"):
 		*into = true
@@ -151,7 +161,9 @@ func between[N int | int64 | float64](least, most, unlimited N) string {
 	return fmt.Sprintf("from %v to %v", least, most)
 }
 
-func (k intKind) read(r *reader, n *node, into *int) {
+func (intKind) reads(*int) {}
+func (k intKind) read(r *reader, n *node, place any) {
+	into := place.(*int)
 	i, err := strconv.Atoi(n.text)
 	switch {
 	case n.shape != shapeScalar || n.scalar != scalarInt:
@@ -183,7 +195,9 @@ func (k floatKind) schema() map[string]any {
 	return out
 }
 
-func (k floatKind) read(r *reader, n *node, into *float64) {
+func (floatKind) reads(*float64) {}
+func (k floatKind) read(r *reader, n *node, place any) {
+	into := place.(*float64)
 	f, err := strconv.ParseFloat(n.text, 64)
 	if n.shape != shapeScalar || n.scalar != scalarFloat && n.scalar != scalarInt || err != nil || !(f >= k.least && f <= k.most) {
 		r.wrong(n, k.label())

@@ -26,9 +26,13 @@ const (
 	ended                // all is read
 )
 
-// typed is told of moments: it knows the type of the value.
-type typed interface {
-	reached(m moment, r *reader, n *node, into any)
+// reached is told of moments: it knows the type of the value. It may be nil.
+type reached func(m moment, r *reader, n *node, into any)
+
+func (told reached) tell(m moment, r *reader, n *node, into any) {
+	if told != nil {
+		told(m, r, n, into)
+	}
 }
 
 func (o *section) own() *section                  { return o }
@@ -59,7 +63,7 @@ func (o *section) absent(into any) {
 	}
 }
 
-func (o *section) read(r *reader, n *node, into any, by typed) {
+func (o *section) read(r *reader, n *node, into any, told reached) {
 	if n.shape == shapeNull {
 		n = &node{pos: n.pos, shape: shapeMapping}
 	}
@@ -68,7 +72,7 @@ func (o *section) read(r *reader, n *node, into any, by typed) {
 		r.wrong(n, o.label()+" with the settings "+strings.Join(o.keys(), ", "))
 		return
 	}
-	by.reached(begun, r, n, into)
+	told.tell(begun, r, n, into)
 	o.absent(into)
 	if o.rewrite != nil {
 		n = o.rewrite(r, n, o.list)
@@ -84,9 +88,9 @@ func (o *section) read(r *reader, n *node, into any, by typed) {
 		}
 	}
 	if len(*r.problems) > before {
-		by.reached(flawed, r, n, into)
+		told.tell(flawed, r, n, into)
 	}
-	by.reached(ended, r, n, into)
+	told.tell(ended, r, n, into)
 }
 
 // entry reads one setting; have are those read, meant those that misspelt ones probably were.

@@ -11,11 +11,11 @@ import (
 // The definition table. Each section of the file is an object: a list of settings, each with its key, kind, default and
 // meaning. The reader, the JSON Schema and docs/config.md are made from the same table, so that they cannot differ.
 
-// kind reads one value into a V and describes itself.
-type kind[V any] interface {
+// kind reads one value and describes itself. The kind of a single value is one. What it reads into has the type that its method reads names, which reads[P] has the compiler check.
+type kind interface {
 	described
-	// read sets *into from n, or notes problems. *into is zero, or what a default made of it.
-	read(r *reader, n *node, into *V)
+	// read sets what into points to from n, or notes problems. It is zero, or what a default made of it.
+	read(r *reader, n *node, into any)
 }
 
 // described is what of a kind does not depend on the type of its values.
@@ -44,29 +44,44 @@ type setting struct {
 	absent   func(object any)
 }
 
-// value is what a setting reads, and where it goes.
-type value struct {
+// means is a kind whose type is not known any more: what reads takes what kind describes, and panics at any other pointer.
+type means struct {
 	kind described
 	read func(r *reader, n *node, into any)
-	at   func(object any) (into any)
+}
+
+// value is what a setting reads, and where it goes.
+type value struct {
+	means
+	at func(object any) (into any)
 }
 
 // place is where in an object something is, by the type of the pointer to it.
-type place[P any] func(object any) (into any)
+type place[P any] struct{ at func(object any) (into any) }
 
-// reads is kind by the type of the pointer that it reads into.
-type reads[P any] interface {
-	described
-	read(r *reader, n *node, into P)
-}
+// reads is what can be read into a P: a kind, or one that is made of others. Its method is there for the compiler alone, which refuses a kind at a place of another type. It has no more
+// of them, since each would be made for each of some hundred types: 0.2 MB of the binary.
+type reads[P any] interface{ reads(P) }
+
+// made is a kind that is made of others.
+type made interface{ means() means }
 
 // at gives the place of a field. Its types are those of pointers: code for all of these is made once, while that for a pair of values would be made for each of some hundred pairs, 0.1 MB of the binary.
 func at[O, P any](field func(O) P) place[P] {
-	return func(object any) any { return field(object.(O)) }
+	return place[P]{func(object any) any { return field(object.(O)) }}
 }
 
-func (p place[P]) is(k reads[P]) value {
-	return value{k, func(r *reader, n *node, into any) { k.read(r, n, into.(P)) }, p}
+func (p place[P]) is(k reads[P]) value { return value{meant(k), p.at} }
+
+// meant lets go of the type.
+func meant(k any) means {
+	switch k := k.(type) {
+	case kind:
+		return means{k, k.read}
+	case made:
+		return k.means()
+	}
+	panic(fmt.Sprintf("BUG: %T reads nothing", k)) // found by whatever starts
 }
 
 // sectioned is an object of any type.
@@ -156,7 +171,7 @@ func (r *reader) wrong(n *node, label string) {
 
 // object is a section whose values are of type T.
 type object[T any] struct {
-	section
+	section section
 	// place records where the object stands. Optional.
 	place func(*T, plan.Pos)
 	// check looks at the whole object once its settings are read. Optional.
@@ -165,19 +180,25 @@ type object[T any] struct {
 	flaw func(*T)
 }
 
-func (o *object[T]) read(r *reader, n *node, into *T) { o.section.read(r, n, into, o) }
+func (*object[T]) reads(*T)       {}
+func (o *object[T]) means() means { return sectionOf(&o.section, o.place, o.check, o.flaw) }
 
-// reached tells the object how far the reading of it is.
-func (o *object[T]) reached(m moment, r *reader, n *node, into any) {
-	v := into.(*T)
-	switch {
-	case m == begun && o.place != nil:
-		o.place(v, n.pos)
-	case m == flawed && o.flaw != nil:
-		o.flaw(v)
-	case m == ended && o.check != nil:
-		o.check(r, n, v)
+// fill reads an object.
+func (o *object[T]) fill(r *reader, n *node, into *T) { o.means().read(r, n, into) }
+
+func sectionOf[P any](s *section, place func(P, plan.Pos), check func(*reader, *node, P), flaw func(P)) means {
+	reached := func(m moment, r *reader, n *node, into any) {
+		v := into.(P)
+		switch {
+		case m == begun && place != nil:
+			place(v, n.pos)
+		case m == flawed && flaw != nil:
+			flaw(v)
+		case m == ended && check != nil:
+			check(r, n, v)
+		}
 	}
+	return means{s, func(r *reader, n *node, into any) { s.read(r, n, into, reached) }}
 }
 
 func describe(schema map[string]any, s *setting) {
@@ -192,110 +213,4 @@ func describe(schema map[string]any, s *setting) {
 			schema["default"] = s.fallback
 		}
 	}
-}
-
-// optional makes an object that may be missing: nil then. The items of a list of objects are such.
-type optional[T any] struct{ *object[T] }
-
-// own: what is missing has no defaults.
-func (o optional[T]) own() *section { return &section{} }
-func (o optional[T]) read(r *reader, n *node, into **T) {
-	*into = new(T)
-	o.object.read(r, n, *into)
-}
-
-// named is a mapping from names to objects, in the order of the file.
-type named[T any] struct {
-	of   *object[T]
-	dots bool
-	name func(*T) *plan.Text
-}
-
-func (m named[T]) label() string                  { return "a mapping from names to settings (" + m.of.what + ")" }
-func (m named[T]) settings() ([]*setting, string) { return m.of.list, "names" }
-
-func (m named[T]) read(r *reader, n *node, into *[]*T) {
-	if n.shape == shapeNull {
-		return
-	}
-	if n.shape != shapeMapping {
-		r.wrong(n, m.label())
-		return
-	}
-	have := map[string]int{}
-	for _, e := range n.entries {
-		name := e.key.text
-		if first, twice := have[name]; twice {
-			r.problems.Add(e.key.pos, "", "each name stands once", "%s %s is given twice, first at line %d", bare(m.of.what), quote(name), first)
-			continue
-		}
-		have[name] = e.key.pos.Line
-		if reason := plan.CheckName(name, m.dots); reason != "" {
-			r.problems.Add(e.key.pos, "", plan.NameAllowed, "%s %s: %s", bare(m.of.what), quote(name), reason)
-		}
-		if e.value.shape == shapeRefused {
-			continue
-		}
-		v := new(T)
-		*m.name(v) = e.key.toText()
-		if e.value.shape == shapeNull {
-			e.value.pos = e.key.pos
-		}
-		m.of.read(r, e.value, v)
-		*m.name(v) = e.key.toText()
-		*into = append(*into, v)
-	}
-}
-
-// bare takes the article off.
-func bare(what string) string { return strings.TrimPrefix(what, "a ") }
-
-func (m named[T]) schema() map[string]any {
-	pattern := plan.NamePattern
-	if m.dots {
-		pattern = plan.NamePatternDotted
-	}
-	return map[string]any{
-		"type": "object", "propertyNames": map[string]any{"pattern": pattern, "maxLength": plan.NameBytesMax},
-		"additionalProperties": m.of.schema(),
-	}
-}
-
-// listOf is a list of values of one kind.
-type listOf[V any] struct {
-	of    kind[V]
-	least int
-}
-
-func (l listOf[V]) label() string { return "a list, each item " + l.of.label() }
-func (l listOf[V]) settings() ([]*setting, string) {
-	if p, ok := l.of.(parent); ok {
-		children, _ := p.settings()
-		return children, "list"
-	}
-	return nil, ""
-}
-
-func (l listOf[V]) read(r *reader, n *node, into *[]V) {
-	*into = nil
-	if n.shape != shapeList {
-		r.wrong(n, l.label())
-		return
-	}
-	if len(n.items) < l.least {
-		r.problems.Add(n.pos, "", fmt.Sprintf("at least %d", l.least), "the list has %d items", len(n.items))
-	}
-	for _, item := range n.items {
-		var v V
-		l.of.read(r, item, &v)
-		*into = append(*into, v)
-	}
-}
-
-func (l listOf[V]) schema() map[string]any {
-	out := map[string]any{"type": "array", "items": l.of.schema()}
-	if l.least > 0 {
-		out["minItems"] = l.least
-	}
-	return out
 }

@@ -94,16 +94,21 @@ func checkDecode(r *reader, n *node, d *plan.DecodeSpec) {
 	}
 }
 
+// decoderList is the long form.
+var decoderList = listOf[plan.DecodeSpec]{of: decodeObject, least: 1}.means()
+
 func (decodeKind) label() string {
 	return "one of " + strings.Join(decoders, ", ") + ", or a list of {topic, as}"
 }
-func (decodeKind) settings() ([]*setting, string) { return decodeObject.list, "list" }
+func (decodeKind) settings() ([]*setting, string) { return decodeObject.section.list, "list" }
 func (decodeKind) schema() map[string]any {
-	return map[string]any{"anyOf": []any{choiceKind{words: decoders}.schema(), listOf[plan.DecodeSpec]{of: decodeObject, least: 1}.schema()}}
+	return map[string]any{"anyOf": []any{choiceKind{words: decoders}.schema(), decoderList.kind.schema()}}
 }
-func (decodeKind) read(r *reader, n *node, into *[]plan.DecodeSpec) {
+func (decodeKind) reads(*[]plan.DecodeSpec) {}
+func (decodeKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.DecodeSpec)
 	if n.shape == shapeList {
-		listOf[plan.DecodeSpec]{of: decodeObject, least: 1}.read(r, n, into)
+		decoderList.read(r, n, into)
 		return
 	}
 	d := plan.DecodeSpec{Rebirth: true, RebirthEveryMs: 60_000} // as the defaults of the long form
@@ -125,7 +130,9 @@ func (fieldsKind) label() string { return "a mapping from field names to types s
 func (fieldsKind) schema() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": choiceKind{words: fieldTypeNames}.schema()}
 }
-func (k fieldsKind) read(r *reader, n *node, into *[]plan.FieldSpec) {
+func (fieldsKind) reads(*[]plan.FieldSpec) {}
+func (k fieldsKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.FieldSpec)
 	for _, e := range pairs(r, n, k.label(), "a field") {
 		if _, err := pipeline.ParsePath(e.key.text); err != nil || strings.HasPrefix(e.key.text, "$") {
 			r.problems.Add(e.key.pos, "", plan.FieldNameAllowed+", or a path such as motor.rpm", "the field name %s cannot be used", quote(e.key.text))
@@ -200,7 +207,9 @@ func (dateKind) label() string { return "a date such as 2000-01-01 or 2000-01-01
 func (dateKind) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^\d{4}-\d\d-\d\d`}
 }
-func (k dateKind) read(r *reader, n *node, into *int64) {
+func (dateKind) reads(*int64) {}
+func (k dateKind) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, n.text); err == nil && n.shape == shapeScalar {
 			*into = t.UnixMilli()
@@ -223,7 +232,9 @@ func (advanceKind) label() string { return "hold or advance" }
 func (advanceKind) schema() map[string]any {
 	return choiceKind{words: []string{"hold", "advance"}}.schema()
 }
-func (advanceKind) read(r *reader, n *node, into *bool) {
+func (advanceKind) reads(*bool) {}
+func (advanceKind) read(r *reader, n *node, place any) {
+	into := place.(*bool)
 	var word string
 	choiceKind{words: []string{"hold", "advance"}}.read(r, n, &word)
 	*into = word == "advance"

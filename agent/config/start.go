@@ -21,7 +21,9 @@ func (startKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{startWords.schema(), map[string]any{"type": "string", "pattern": "^savepoint +/"}}}
 }
 
-func (k startKind) read(r *reader, n *node, into *start) {
+func (startKind) reads(*start) {}
+func (k startKind) read(r *reader, n *node, place any) {
+	into := place.(*start)
 	if n.shape != shapeScalar {
 		r.wrong(n, k.label())
 		return

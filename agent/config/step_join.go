@@ -57,7 +57,9 @@ func (k onKind) schema() map[string]any {
 		map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": "string"}},
 	}}
 }
-func (k onKind) read(r *reader, n *node, into *[]plan.OnSpec) {
+func (onKind) reads(*[]plan.OnSpec) {}
+func (k onKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.OnSpec)
 	if n.shape == shapeMapping && len(n.entries) > 0 {
 		for _, e := range pairs(r, n, k.label(), k.what) {
 			on := plan.OnSpec{}
@@ -96,15 +98,17 @@ var (
 func (withinKind) label() string {
 	return withinSpan.label() + ", or {before: DURATION, after: DURATION}"
 }
-func (withinKind) settings() ([]*setting, string) { return withinObject.list, "" }
+func (withinKind) settings() ([]*setting, string) { return withinObject.section.list, "" }
 func (withinKind) schema() map[string]any {
-	return map[string]any{"anyOf": []any{withinSpan.schema(), withinObject.schema()}}
+	return map[string]any{"anyOf": []any{withinSpan.schema(), withinObject.section.schema()}}
 }
-func (withinKind) read(r *reader, n *node, into **plan.WithinSpec) {
+func (withinKind) reads(**plan.WithinSpec) {}
+func (withinKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.WithinSpec)
 	w := &plan.WithinSpec{}
 	*into = w
 	if n.shape == shapeMapping {
-		withinObject.read(r, n, w)
+		withinObject.fill(r, n, w)
 	} else {
 		withinSpan.read(r, n, &w.BeforeMs)
 		w.AfterMs = w.BeforeMs
@@ -202,7 +206,9 @@ func (missingKind) label() string { return missingWords.label() }
 func (missingKind) schema() map[string]any {
 	return map[string]any{"enum": []any{nil, "null", "drop", "dead"}}
 }
-func (missingKind) read(r *reader, n *node, into *plan.Text) {
+func (missingKind) reads(*plan.Text) {}
+func (missingKind) read(r *reader, n *node, place any) {
+	into := place.(*plan.Text)
 	if n.shape == shapeNull {
 		*into = plan.Text{Value: "null", Pos: n.pos}
 		return

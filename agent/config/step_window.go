@@ -24,7 +24,9 @@ func (slideKind) label() string { return "a duration such as 1s, or for count a 
 func (slideKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{slideDuration.schema(), map[string]any{"type": "integer", "minimum": 1}}}
 }
-func (k slideKind) read(r *reader, n *node, into *slide) {
+func (slideKind) reads(*slide) {}
+func (k slideKind) read(r *reader, n *node, place any) {
+	into := place.(*slide)
 	if rows, err := strconv.ParseInt(n.text, 10, 64); n.shape == shapeScalar && err == nil {
 		if rows < 1 {
 			r.wrong(n, k.label())
@@ -46,12 +48,14 @@ var runObject = &object[plan.RunSpec]{section: section{what: "state", list: []*s
 
 func (runKind) label() string { return "a condition, or {begin: condition, end: condition}" }
 func (runKind) schema() map[string]any {
-	return map[string]any{"anyOf": []any{expressionKind.schema(), runObject.schema()}}
+	return map[string]any{"anyOf": []any{expressionKind.schema(), runObject.section.schema()}}
 }
-func (runKind) read(r *reader, n *node, into **plan.RunSpec) {
+func (runKind) reads(**plan.RunSpec) {}
+func (runKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.RunSpec)
 	*into = &plan.RunSpec{}
 	if n.shape == shapeMapping {
-		runObject.read(r, n, *into)
+		runObject.fill(r, n, *into)
 		return
 	}
 	expressionKind.read(r, n, &(*into).Begin)
@@ -183,12 +187,14 @@ func (w *windowSetting) step() int64 {
 // windowKind reads a window into what the plan takes.
 type windowKind struct{}
 
-func (windowKind) label() string                  { return windowSettings.label() }
-func (windowKind) schema() map[string]any         { return windowSettings.schema() }
-func (windowKind) settings() ([]*setting, string) { return windowSettings.list, "" }
-func (windowKind) read(r *reader, n *node, into **plan.WindowSpec) {
+func (windowKind) label() string                  { return windowSettings.section.label() }
+func (windowKind) schema() map[string]any         { return windowSettings.section.schema() }
+func (windowKind) settings() ([]*setting, string) { return windowSettings.section.list, "" }
+func (windowKind) reads(**plan.WindowSpec)        {}
+func (windowKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.WindowSpec)
 	var w windowSetting
-	windowSettings.read(r, n, &w)
+	windowSettings.fill(r, n, &w)
 	spec := w.WindowSpec
 	*into = &spec
 }
@@ -199,7 +205,9 @@ type int64Kind struct{ least, most int }
 func (k int64Kind) of() intKind            { return intKind{k.least, k.most} }
 func (k int64Kind) label() string          { return k.of().label() }
 func (k int64Kind) schema() map[string]any { return k.of().schema() }
-func (k int64Kind) read(r *reader, n *node, into *int64) {
+func (int64Kind) reads(*int64)             {}
+func (k int64Kind) read(r *reader, n *node, place any) {
+	into := place.(*int64)
 	var v int
 	k.of().read(r, n, &v)
 	*into = int64(v)

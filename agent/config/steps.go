@@ -16,7 +16,9 @@ func (k textsKind) label() string { return k.of.what + ", or a list of them" }
 func (k textsKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{k.of.schema(), map[string]any{"type": "array", "minItems": 1, "items": k.of.schema()}}}
 }
-func (k textsKind) read(r *reader, n *node, into *[]plan.Text) {
+func (textsKind) reads(*[]plan.Text) {}
+func (k textsKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.Text)
 	items := []*node{n}
 	if n.shape == shapeList {
 		items = n.items
@@ -33,16 +35,6 @@ func (k textsKind) read(r *reader, n *node, into *[]plan.Text) {
 	}
 }
 
-// pointerTo makes a setting that is nil when it is not written.
-type pointerTo[V any] struct{ of kind[V] }
-
-func (k pointerTo[V]) label() string          { return k.of.label() }
-func (k pointerTo[V]) schema() map[string]any { return k.of.schema() }
-func (k pointerTo[V]) read(r *reader, n *node, into **V) {
-	*into = new(V)
-	k.of.read(r, n, *into)
-}
-
 // columnsKind is a mapping from column names to expressions.
 type columnsKind struct {
 	what  string // "a column"
@@ -54,7 +46,9 @@ func (k columnsKind) label() string { return "a mapping from names to " + k.text
 func (k columnsKind) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{"type": []string{"string", "number"}}}
 }
-func (k columnsKind) read(r *reader, n *node, into *[]plan.ColumnSpec) {
+func (columnsKind) reads(*[]plan.ColumnSpec) {}
+func (k columnsKind) read(r *reader, n *node, place any) {
+	into := place.(*[]plan.ColumnSpec)
 	list := pairs(r, n, k.label(), k.what)
 	if n.shape == shapeMapping && len(list) == 0 {
 		r.wrong(n, k.label())
@@ -78,7 +72,9 @@ func (selectKind) label() string { return "a mapping from names to expressions, 
 func (selectKind) schema() map[string]any {
 	return map[string]any{"anyOf": []any{selectColumns.schema(), map[string]any{"type": "array", "minItems": 1, "items": map[string]any{"type": "string"}}}}
 }
-func (k selectKind) read(r *reader, n *node, into **plan.SelectSpec) {
+func (selectKind) reads(**plan.SelectSpec) {}
+func (k selectKind) read(r *reader, n *node, place any) {
+	into := place.(**plan.SelectSpec)
 	*into = &plan.SelectSpec{Pos: n.pos}
 	if n.shape == shapeMapping {
 		selectColumns.read(r, n, &(*into).Columns)

@@ -1,17 +1,17 @@
 package trial
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/replay"
@@ -60,26 +60,24 @@ type Arrival struct {
 	Dup     bool     `yaml:"dup"`
 }
 
-// Expect are the results of a sink, in order: all of them, or their number.
+// Expect are the results of a sink, in order: all of them, or their number. It is read from a list of rows, or {count: N}.
 type Expect struct {
 	Rows  []map[string]any
 	Count *int
 }
 
-// UnmarshalYAML takes a list of rows, or {count: n}.
-func (e *Expect) UnmarshalYAML(text []byte) error {
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("-")) || bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
-		e.Rows = []map[string]any{}
-		return yaml.UnmarshalWithOptions(text, &e.Rows, yaml.Strict())
+func (e *Expect) decode(d *decoder, n ast.Node) error {
+	if _, list := n.(*ast.SequenceNode); list {
+		return d.value(n, reflect.ValueOf(&e.Rows).Elem())
 	}
 	var counted struct {
 		Count *int `yaml:"count"`
 	}
-	if err := yaml.UnmarshalWithOptions(text, &counted, yaml.Strict()); err != nil {
+	if err := d.fields(n, reflect.ValueOf(&counted).Elem()); err != nil {
 		return err
 	}
 	if counted.Count == nil {
-		return errors.New("expect wants a list of rows, or {count: N}")
+		return wrong(n, "expect wants a list of rows, or {count: N}")
 	}
 	e.Count = counted.Count
 	return nil
@@ -88,9 +86,9 @@ func (e *Expect) UnmarshalYAML(text []byte) error {
 // duration is a time since the start of the case: 90s, 1m30s, 0s.
 type duration time.Duration
 
-func (d *duration) UnmarshalYAML(text []byte) error {
-	var s string
-	if err := yaml.Unmarshal(text, &s); err != nil {
+func (t *duration) decode(d *decoder, n ast.Node) error {
+	s, err := d.text(n)
+	if err != nil {
 		return err
 	}
 	if s == "0" {
@@ -98,9 +96,9 @@ func (d *duration) UnmarshalYAML(text []byte) error {
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil || v < 0 {
-		return fmt.Errorf("time %q: want the time since the start of the case, such as 90s", s)
+		return wrong(n, "time %q: want the time since the start of the case, such as 90s", s)
 	}
-	*d = duration(v)
+	*t = duration(v)
 	return nil
 }
 
@@ -114,8 +112,8 @@ func Open(name string) (*File, error) {
 		return nil, fmt.Errorf("open test file: %w", err)
 	}
 	f := &File{name: name}
-	if err := yaml.UnmarshalWithOptions(text, f, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("%s:%s", name, yaml.FormatError(err, false, true))
+	if err := decode(text, f); err != nil {
+		return nil, fmt.Errorf("%s:%w", name, err)
 	}
 	if f.Config == "" {
 		return nil, fmt.Errorf("%s: config is missing: the config file with the pipeline, relative to this file", name)

@@ -53,7 +53,7 @@ func (w *world) usable(s Slot) bool {
 // key tells worlds apart. Began, Why and what only grows are left out.
 func (w *world) key() string {
 	var bits, bit uint64 = 0, 1
-	for _, set := range []bool{w.r.Again, w.r.Unreverted, w.r.Rescue, w.r.Cause.Rejects(), w.loader, w.alive, w.rescue, w.told, w.late, w.stopped, w.restored, w.s, len(w.r.Savings) > 0, w.r.Before, w.r.From.SHA256 == ""} {
+	for _, set := range []bool{w.r.Again, w.r.Unreverted, w.r.Rescue, w.r.Cause.Rejects(), w.loader, w.alive, w.rescue, w.told, w.late, w.stopped, w.restored, w.s, len(w.r.Savings) > 0, w.r.Before, w.r.From.SHA256 == "", w.r.Serial > 0} {
 		if set {
 			bits |= bit
 		}
@@ -83,6 +83,7 @@ type model struct {
 	asks  []string // what may be asked for; a rescue asks once more
 	many  int      // documents
 	rots  int      // slots that may be damaged
+	swap  bool     // the package may be replaced: the factory's program starts, whatever the record says
 	wrong string   // the first breach of an invariant
 }
 
@@ -222,6 +223,7 @@ func (m *model) runAll(w world) world {
 	}
 	// The program before reads what the one that was committed wrote: the gate has seen to that.
 	fallback := w.r.State == Committed && w.booted == w.r.Active || w.r.State == Failed && w.r.Number > 0 && w.r.From.SHA256 == ""
+	fallback = fallback || m.swap && w.r.State == Idle && w.booted == Factory // as the operator has it, who replaced the package
 	if !fallback && w.lineage != p && w.lineage != "" {
 		m.breach(&w, p+" goes on from what "+w.lineage+" made")
 	}
@@ -435,6 +437,12 @@ func (m *model) adverse(w world) (list []world) {
 	} else {
 		counted, _ := m.start(w)
 		list = append(list, counted.reboot()) // between the count and the start
+		if m.swap && !w.loader {
+			n := m.next(w, Event{Kind: Replaced, Why: "another package"})
+			list = append(list, n) // and it ends before it does anything
+			n.alive, n.told, n.booted, n.prog = true, true, Factory, w.slots[0]
+			list = append(list, n)
+		}
 	}
 	for i := 1; i < 3; i++ {
 		if w.rots < m.rots && w.slots[i] != "" && w.slots[i] != "rot" && w.slots[i] != "part" && (!w.loader || w.rots == 0 && w.slots[i] != "old") {

@@ -150,6 +150,17 @@ func TestModelOfDamage(t *testing.T) {
 	}
 }
 
+// TestModelOfAnotherPackage: at any start the factory's program may take over, since somebody has installed another package.
+func TestModelOfAnotherPackage(t *testing.T) {
+	for _, q := range []string{"good", "corrupts its state"} {
+		wrong, worlds, ends := (&model{asks: []string{"new1"}, many: 1, swap: true}).check(machines(q)[:2])
+		t.Logf("%-24s %6d worlds, at rest and well: %v", q, worlds, ends)
+		if wrong != "" {
+			t.Fatalf("%s: %s", q, wrong)
+		}
+	}
+}
+
 // TestModelFindsFaults: the model is able to fail.
 func TestModelFindsFaults(t *testing.T) {
 	for _, c := range []struct{ fault, quality, found string }{

@@ -24,5 +24,5 @@ func replaced(n *Record, e Event) {
 		*n = Record{Format: n.Format, Number: n.Number, Scope: n.Scope, Serial: n.Serial, Minor: n.Minor, Rejected: n.Rejected, Floor: n.Floor}
 		return
 	}
-	n.Active, n.Rescue, n.Unreverted = Factory, false, false
+	n.Active, n.Rescue, n.Unreverted, n.Before = Factory, false, false, false
 }

@@ -19,7 +19,7 @@ import (
 const testClient = "gw-1"
 
 // patience bounds every wait of the tests; nothing takes nearly so long.
-const patience = 2 * time.Minute
+const patience = rig.Patience
 
 var errKilled = errors.New("killed")
 

@@ -99,6 +99,9 @@ func TestRandomScenarios(t *testing.T) {
 	}
 }
 
+// seedsMax bounds how many scenarios are tried. What a kill meets is chance besides the seed: about every second finds an acknowledgement that came too early.
+const seedsMax = 60
+
 // TestRandomScenariosFindFaults: a harness that finds nothing proves nothing.
 func TestRandomScenariosFindFaults(t *testing.T) {
 	for _, c := range []struct {
@@ -113,13 +116,14 @@ func TestRandomScenariosFindFaults(t *testing.T) {
 		{"one round of the sweep", 2, rig.SequentialIDs, faults{sweepOnce: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := uint64(1); seed <= 20; seed++ {
+			for seed := uint64(1); seed <= seedsMax; seed++ {
 				sc := scenario{qos: c.qos, ids: c.ids, window: 20, messages: 300, steps: 25}
-				if runScenario(t, seed, sc, c.f) != "" {
+				if wrong := runScenario(t, seed, sc, c.f); wrong != "" {
+					t.Logf("found with seed %d: %s", seed, wrong)
 					return
 				}
 			}
-			t.Error("the planted fault was not found with 20 seeds")
+			t.Errorf("the planted fault was not found with %d seeds", seedsMax)
 		})
 	}
 }

@@ -108,7 +108,7 @@ func osSteps(o Options) steps {
 	if o.NoSync {
 		s.sync = func(string) error { return nil }
 	}
-	return s
+	return watchedSteps(s)
 }
 
 // create makes an empty database: whole under another name first.

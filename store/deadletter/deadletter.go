@@ -67,6 +67,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Failed is called once when the store takes nothing any more until it is closed and opened again. It must not block. nil: every Append tells.
 	Failed func(error)
+	// Waiting is called with each try of a write that waits until the disk takes it. It must not block. Optional.
+	Waiting func()
 }
 
 // Entry is one dead letter.
@@ -153,7 +155,7 @@ func Open(o Options) (*Store, *Recovery, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: o.Dir, Config: o.Config.Log, Stamp: o.Stamp, Codec: o.Codec, Logger: o.Logger})
+	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: o.Dir, Config: o.Config.Log, Stamp: o.Stamp, Codec: o.Codec, Logger: o.Logger, Waiting: o.Waiting})
 	if err != nil {
 		return nil, nil, fmt.Errorf("open dead letter log: %w", err)
 	}

@@ -139,6 +139,9 @@ func (l *Log) patiently(timer *time.Timer, f func() error) error {
 		l.setWaits(err)
 		l.setFull(true)
 		l.beat.Add(1)
+		if l.o.Waiting != nil {
+			l.o.Waiting()
+		}
 		if timer == nil || closing {
 			return err
 		}

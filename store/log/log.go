@@ -33,6 +33,8 @@ type Options struct {
 	// Codec packs the frames; nil: one of the log's own. Many logs of one process share one to save memory.
 	Codec  *Codec
 	Logger *slog.Logger // nil: silent
+	// Waiting is called with each try of a write that waits until the disk takes it. It must not block. Optional.
+	Waiting func()
 }
 
 // Log is safe for use by several goroutines. The committer owns last, epoch, number, packed, frame and complained; mu guards what is below it.

@@ -36,6 +36,8 @@ type Options struct {
 	Divergence func(sink string, seq, held, made uint64)
 	// Failed is called once for each log that failed: it takes nothing any more until the outbox is closed and opened again. It must not block.
 	Failed func(error)
+	// Waiting is called with each try of a write that waits until the disk takes it. It must not block. Optional.
+	Waiting func()
 }
 
 // Recovery tells what Open found.

@@ -39,7 +39,7 @@ func (c *Config) DiskBytes(maxBytes int64) int64 {
 // openLog recovers the stream's log, or makes an empty one: a directory and a goroutine. It takes a segment with the first record.
 func (s *Stream) openLog(dir string, rec *Recovery) error {
 	o := &s.o.o
-	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: dir, Config: s.o.config.Log, Stamp: o.Stamp, Codec: o.Codec, Logger: o.Logger})
+	l, lr, err := log.Open(log.Options{FS: o.FS, Dir: dir, Config: s.o.config.Log, Stamp: o.Stamp, Codec: o.Codec, Logger: o.Logger, Waiting: o.Waiting})
 	if err != nil {
 		return fmt.Errorf("open outbox log: %w", err)
 	}

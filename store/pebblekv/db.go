@@ -22,6 +22,7 @@ const Built = true
 // DB is a state.Backing over one Pebble directory. Any goroutine may use it.
 type DB struct {
 	pebble  *pebble.DB
+	files   *severed
 	dir     string // "": in memory
 	damaged atomic.Bool
 
@@ -31,7 +32,8 @@ type DB struct {
 
 var _ state.Backing = (*DB)(nil)
 
-// Open makes an empty store in Dir. What an earlier process left there is removed: it is a cache, and the checkpoint has the truth.
+// Open makes an empty store in Dir. While its disk is full or read-only it waits, and so does whoever writes, once the memory is full; Waits tells. After any other error of a write all calls
+// give ErrFailed. What an earlier process left there is removed: it is a cache, and the checkpoint has the truth.
 func Open(o Options) (*DB, error) {
 	if o.Dir == "" {
 		return nil, errors.New("open pebble: no directory")
@@ -48,16 +50,29 @@ func open(o Options, files vfs.FS) (*DB, error) {
 	if err := files.RemoveAll(o.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("clear %s: %w", o.Dir, err)
 	}
-	d := &DB{open: map[*snapshot]bool{}}
+	background := seldom(o.Background)
+	d := &DB{open: map[*snapshot]bool{}, files: newSevered(files)}
+	d.files.waits = func(err error) bool {
+		if !roomComes(err) {
+			return false
+		}
+		if background != nil {
+			background(err)
+		}
+		if o.Waiting != nil {
+			o.Waiting()
+		}
+		return true
+	}
 	if files == vfs.Default {
 		d.dir = o.Dir
 	}
-	opt := options(newCacheFS(files), o.MemoryBytes, func(err error) {
-		if errors.Is(err, ErrDamaged) || pebble.IsCorruptionError(err) {
+	opt := options(newCacheFS(d.files), o.MemoryBytes, func(err error) {
+		if (errors.Is(err, ErrDamaged) || pebble.IsCorruptionError(err)) && d.files.err() == nil {
 			d.damaged.Store(true)
 		}
-		if o.Background != nil {
-			o.Background(err)
+		if background != nil {
+			background(err)
 		}
 	})
 	opt.DisableWAL, opt.Comparer = true, comparer()
@@ -65,11 +80,36 @@ func open(o Options, files vfs.FS) (*DB, error) {
 	if d.pebble, err = pebble.Open(o.Dir, opt); err != nil {
 		return nil, fmt.Errorf("open pebble in %s: %w", o.Dir, err)
 	}
+	if err := d.ended(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open pebble in %s: %w", o.Dir, err), d.Close())
+	}
 	return d, nil
 }
 
+// ended is why nothing is answered any more; nil: it is.
+func (d *DB) ended() error {
+	if cut := d.files.err(); cut != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, cut)
+	}
+	return nil
+}
+
+// Waits tells why a write waits just now, for space or until the disk can be written again; nil: none does.
+func (d *DB) Waits() error {
+	if e := d.files.waiting.Load(); e != nil && d.files.err() == nil {
+		return *e
+	}
+	return nil
+}
+
+// Release ends the waiting: what waits for the disk, and all that follows, fails. For one who is about to close the store; to repeat it is harmless.
+func (d *DB) Release() { d.files.sever(ErrClosed) }
+
 // mapped gives an error of Pebble in our own terms.
 func (d *DB) mapped(err error) error {
+	if cut := d.ended(); cut != nil && err != nil {
+		return cut
+	}
 	if err != nil && pebble.IsCorruptionError(err) {
 		d.damaged.Store(true)
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -79,6 +119,9 @@ func (d *DB) mapped(err error) error {
 
 // Get implements state.Backing.
 func (d *DB) Get(dst, key []byte) ([]byte, bool, error) {
+	if err := d.ended(); err != nil {
+		return dst, false, err
+	}
 	v, closer, err := d.pebble.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return dst, false, nil
@@ -95,6 +138,9 @@ func (d *DB) Batch() state.Batch { return &batch{d: d, b: d.pebble.NewBatch()} }
 
 // Iter implements state.Backing.
 func (d *DB) Iter(lower, upper []byte) (state.Iter, error) {
+	if err := d.ended(); err != nil {
+		return nil, err
+	}
 	it, err := d.pebble.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, d.mapped(err)
@@ -121,9 +167,10 @@ func (d *DB) Metrics() Metrics {
 	}
 }
 
-// Close waits for flushes and compactions that run, and closes snapshots that a checkpoint left open when its pipeline failed. The files are removed, but for a damaged store: its directory is renamed, in
+// Close waits for flushes and compactions that run, and for no disk; it closes snapshots that a checkpoint left open when its pipeline failed. The files are removed, but for a damaged store: its directory is renamed, in
 // place of the one that was set aside before.
 func (d *DB) Close() error {
+	d.Release() // what Pebble would still write is removed below
 	d.mu.Lock()
 	var err error
 	for s := range d.open {
@@ -160,7 +207,7 @@ func (b *batch) Apply() error {
 		return b.d.mapped(err)
 	}
 	b.b.Reset()
-	return nil
+	return b.d.ended()
 }
 
 type snapshot struct {
@@ -169,6 +216,9 @@ type snapshot struct {
 }
 
 func (s *snapshot) Iter(lower, upper []byte) (state.Iter, error) {
+	if err := s.d.ended(); err != nil {
+		return nil, err
+	}
 	it, err := s.s.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, s.d.mapped(err)

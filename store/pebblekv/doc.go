@@ -20,6 +20,9 @@ type Options struct {
 	Dir string
 	// MemoryBytes bounds what Pebble itself holds: block cache and memtables. 1 MiB at least.
 	MemoryBytes int64
-	// Background is told of a failed flush or compaction, which Pebble tries again. It may be called from any goroutine.
+	// Background is told of a write that waits for a full or read-only disk, and of a flush or compaction that failed and is tried again: the first time, and again each ten minutes. It may be
+	// called from any goroutine, and must not wait.
 	Background func(error)
+	// Waiting is called with each try of a write that waits until the disk takes it. It must not block. Optional.
+	Waiting func()
 }

@@ -23,7 +23,9 @@ type Log struct {
 	pebble *pebble.DB
 	o      LogOptions
 	files  vfs.FS
+	disk   *severed
 	aside  []string
+	stuck  bool // Pebble gave up with its locks held: it cannot be closed
 
 	mu      sync.Mutex
 	batch   *pebble.Batch
@@ -48,11 +50,14 @@ const (
 	madeName = "made"
 )
 
-// OpenLog opens or makes a log. A directory that Pebble finds damaged is set aside, file by file, and an empty log opens; Aside tells.
+// OpenLog opens or makes a log. A directory that Pebble finds damaged is set aside, file by file, and an empty log opens; Aside tells. An error of the disk is none of the directory: what it held
+// durably stays.
 func OpenLog(o LogOptions) (*Log, error) { return openLog(o, diskFS{o.FS}) }
 
 func openLog(o LogOptions, files vfs.FS) (*Log, error) {
-	l := &Log{o: o, files: orderly{files, o.fault.disorderly}}
+	disk := newSevered(files)
+	disk.off = o.fault.frank
+	l := &Log{o: o, disk: disk, files: orderly{disk, o.fault.disorderly}}
 	err := l.make()
 	if err == nil {
 		err = l.recover()
@@ -64,6 +69,9 @@ func openLog(o LogOptions, files vfs.FS) (*Log, error) {
 		if err == nil {
 			err = l.recover()
 		}
+	}
+	if cut := disk.err(); cut != nil { // it comes before what followed from it
+		err = cut
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Dir, err)
@@ -113,7 +121,7 @@ func (l *Log) make() error {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return l.syncDir()
+	return errors.Join(l.syncDir(), l.disk.err())
 }
 
 func (l *Log) path(name string) string { return l.files.PathJoin(l.o.Dir, name) }
@@ -128,12 +136,18 @@ func (l *Log) syncDir() error {
 
 // recover opens the directory and learns the range.
 func (l *Log) recover() (err error) {
-	opt := options(l.files, logMemory, l.o.Background)
+	opt := options(l.files, logMemory, seldom(l.o.Background))
 	opt.FlushDelayDeleteRange = flushDelay
 	opt.WALBytesPerSync = 0
 	defer func() {
 		if r := recover(); r != nil { // Pebble's answer to some kinds of damage
 			err = fmt.Errorf("%w: %v", ErrDamaged, r)
+		}
+		if cut := l.disk.err(); cut != nil { // whatever Pebble thinks of what it read behind it
+			if err == nil {
+				_ = l.Close() // of what is in memory
+			}
+			err = cut
 		}
 	}()
 	if l.pebble, err = pebble.Open(l.o.Dir, opt); err != nil {
@@ -204,7 +218,7 @@ func (l *Log) setAside() error {
 	if err := l.files.Remove(l.path(madeName)); err != nil {
 		return err
 	}
-	return l.syncDir()
+	return errors.Join(l.syncDir(), l.disk.err())
 }
 
 // Aside names the files of damaged directories that were set aside, now or before.
@@ -216,11 +230,15 @@ func positionKey(dst []byte, pos uint64) []byte {
 
 func positionOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[1:]) }
 
-// guard latches the log when Pebble gives up: it says so by Fatalf, which quiet turns into a panic.
+// guard latches the log when the disk is severed, or when Pebble gives up: it says so by Fatalf, which quiet turns into a panic.
 func (l *Log) guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
+			l.stuck = true
 			err = fmt.Errorf("%v", r)
+		}
+		if cut := l.disk.err(); cut != nil {
+			err = cut
 		}
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrFailed, err)
@@ -235,8 +253,8 @@ func (l *Log) guard(f func() error) (err error) {
 func (l *Log) Append(parts ...[]byte) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failed != nil {
-		return 0, l.failed
+	if err := l.ended(); err != nil {
+		return 0, err
 	}
 	if free, err := l.o.FS.Free(l.o.Dir); err != nil || free < reserveBytes {
 		return 0, errors.Join(fmt.Errorf("append to %s: %w: %d bytes are free", l.o.Dir, ErrFull, free), err)
@@ -263,6 +281,14 @@ func (l *Log) Append(parts ...[]byte) (uint64, error) {
 	return l.last, nil
 }
 
+// ended is why nothing is appended any more, nil while it is: the last write failed, or one of Pebble's own since.
+func (l *Log) ended() error {
+	if l.failed == nil {
+		return l.guard(func() error { return nil })
+	}
+	return l.failed
+}
+
 func (l *Log) apply(o *pebble.WriteOptions) error {
 	err := l.guard(func() error { return l.pebble.Apply(l.batch, o) })
 	if err == nil {
@@ -276,8 +302,8 @@ func (l *Log) apply(o *pebble.WriteOptions) error {
 func (l *Log) Sync(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failed != nil {
-		return l.failed
+	if err := l.ended(); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -304,8 +330,8 @@ func (l *Log) Trim(before uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before = min(before, l.last+1)
-	if before <= l.first || l.failed != nil {
-		return l.failed
+	if err := l.ended(); err != nil || before <= l.first {
+		return err
 	}
 	if err := l.batch.Set([]byte(firstKey), binary.BigEndian.AppendUint64(nil, before), nil); err != nil {
 		return err
@@ -352,10 +378,18 @@ func (l *Log) Scan(ctx context.Context, from uint64, f func(pos uint64, rec []by
 // Bytes are those on flash.
 func (l *Log) Bytes() uint64 { return l.pebble.Metrics().DiskSpaceUsage() }
 
-// Close gives up what was not synced.
+// Close gives up what was not synced. It waits for no disk that failed.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.stuck {
+		return nil
+	}
+	told := l.failed != nil
 	l.failed = ErrClosed
-	return errors.Join(l.batch.Close(), l.pebble.Close())
+	err := errors.Join(l.batch.Close(), l.pebble.Close())
+	if !told {
+		err = errors.Join(err, l.disk.err())
+	}
+	return err
 }

@@ -11,8 +11,8 @@ import (
 var (
 	// ErrFull is returned by Append when little of the disk is free: Pebble is not let run into a full one.
 	ErrFull = errors.New("no space left on device")
-	// ErrFailed latches a Log after a failed write: close it, open it again.
-	ErrFailed = errors.New("the Pebble log failed")
+	// ErrFailed latches a Log after a failed write: close it, open it again. A DB has it when its files took no more: what it held is in the checkpoint.
+	ErrFailed = errors.New("Pebble's files failed")
 	// ErrClosed is returned by a closed Log.
 	ErrClosed = errors.New("closed")
 )
@@ -28,7 +28,7 @@ func (e *MissingError) Error() string {
 type LogOptions struct {
 	FS  disk.FS
 	Dir string // made when it is missing
-	// Background is told of a failed flush or compaction, which Pebble tries again. It may be called from any goroutine. Optional.
+	// Background is told of a flush or compaction that could not read, which Pebble tries again: the first time, and again each ten minutes. It may be called from any goroutine. Optional.
 	Background func(error)
 
 	fault logFault
@@ -37,6 +37,7 @@ type LogOptions struct {
 // logFault is a mistake planted by a test.
 type logFault struct {
 	unsynced   bool // Sync does not sync
+	frank      bool // Pebble hears of errors of the disk
 	disorderly bool // a manifest's name is not durable before the marker that names it
 }
 

@@ -23,6 +23,12 @@ func OpenMem(int64) (*DB, error) { return nil, ErrNotBuilt }
 // Metrics are all 0.
 func (*DB) Metrics() Metrics { return Metrics{} }
 
+// Waits is nil.
+func (*DB) Waits() error { return nil }
+
+// Release does nothing.
+func (*DB) Release() {}
+
 // Close does nothing.
 func (*DB) Close() error { return nil }
 

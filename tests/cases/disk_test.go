@@ -25,12 +25,18 @@ import (
 // smallExt4 mounts an ext4 of so many MiB, in a file on a loop device.
 func smallExt4(t *testing.T, dir string, mib int) (device string) {
 	t.Helper()
+	return mountImage(t, ext4Image(t, mib), dir)
+}
+
+// ext4Image makes it.
+func ext4Image(t *testing.T, mib int) (image string) {
+	t.Helper()
 	where, err := os.MkdirTemp("/dev/shm", "weir-disk-") // in memory, where there is such a place
 	if err != nil {
 		where = t.TempDir()
 	}
 	t.Cleanup(func() { os.RemoveAll(where) })
-	image := filepath.Join(where, "disk.img")
+	image = filepath.Join(where, "disk.img")
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -40,20 +46,17 @@ func smallExt4(t *testing.T, dir string, mib int) (device string) {
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0", image).CombinedOutput(); err != nil {
 		t.Skipf("NOT TESTED HERE: no ext4 can be made: %v %s", err, out)
 	}
+	return image
+}
+
+// mountImage gives the name of the loop device.
+func mountImage(t *testing.T, image, dir string) (device string) {
+	t.Helper()
 	if out, err := exec.Command("mount", "-o", "loop,noatime", image, dir).CombinedOutput(); err != nil {
 		t.Skipf("NOT TESTED HERE: no loop device can be mounted: %v %s", err, out)
 	}
 	t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
-	mounts, err := os.ReadFile("/proc/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(mounts)) {
-		if f := strings.Fields(line); len(f) > 1 && f[1] == dir {
-			device = filepath.Base(f[0])
-		}
-	}
-	return device
+	return deviceOf(t, dir)
 }
 
 // sectorsWritten of a block device since it is there.

@@ -15,7 +15,7 @@ import (
 const client = "weir-cases"
 
 // patience bounds every wait for the agent.
-const patience = 2 * time.Minute
+const patience = rig.Patience
 
 // site is an agent as a child process, with a scripted broker.
 type site struct {
@@ -23,6 +23,9 @@ type site struct {
 	dir    string // holds state/ and files/
 	body   string // the config's sources and pipelines
 	broker *rig.Broker
+	addr   string   // of another broker that is used in its place; "": it is
+	env    []string // of the agent, besides the test's own
+	under  []string // what the agent is started by; it becomes the agent
 	agent  *rig.Child
 }
 
@@ -72,16 +75,21 @@ func (s *site) socket() string { return filepath.Join(s.dir, "s") }
 // start writes the config and starts the agent.
 func (s *site) start(args ...string) {
 	s.t.Helper()
+	addr := s.addr
+	if addr == "" {
+		addr = s.broker.Addr()
+	}
 	config := `gateway: cases
 state_dir: ` + s.dir + `/state
 security: {allow_private: true, file_root: ` + s.dir + `/files}
 api: {socket: ` + s.socket() + `}
 brokers:
-  local: {url: "tcp://` + s.broker.Addr() + `", client_id: ` + client + `}
+  local: {url: "tcp://` + addr + `", client_id: ` + client + `}
 ` + s.body
 	file := filepath.Join(s.dir, "weir.yaml")
 	s.must(os.WriteFile(file, []byte(config), 0o644))
-	child, err := rig.StartChild(filepath.Join(s.dir, "agent.log"), nil, weir, append([]string{"run", "-c", file}, args...)...)
+	command := append(append(append([]string{}, s.under...), weir, "run", "-c", file), args...)
+	child, err := rig.StartChild(filepath.Join(s.dir, "agent.log"), s.env, command[0], command[1:]...)
 	s.must(err)
 	s.agent = child
 }

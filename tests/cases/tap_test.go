@@ -82,9 +82,9 @@ func TestTapOfALivePipeline(t *testing.T) {
 		}
 	}()
 	t.Cleanup(func() { end(); <-read })
-	for reading := true; reading; { // the tap opens some time
-		s.put(published+1, published+200, "x")
-		published += 200
+	for reading := true; reading; { // the tap opens some time; by few rows, so that none is dropped while its process waits for a processor
+		s.put(published+1, published+20, "x")
+		published += 20
 		s.handled()
 		select {
 		case <-read:

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/tests/rig"
@@ -22,7 +21,7 @@ import (
 )
 
 // patience bounds every wait for the agent; a wait ends as soon as what is waited for is true.
-const patience = 3 * time.Minute
+const patience = rig.Patience
 
 const (
 	client   = "weir-compat"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/tests/rig"
 )
@@ -21,11 +20,11 @@ func TestAllSinks(t *testing.T) {
 	for _, one := range []bool{true, false} {
 		t.Run(map[bool]string{true: "one pipeline", false: "several pipelines"}[one], func(t *testing.T) {
 			t.Parallel()
-			s := scenario{qos: 1, messages: 4_500, rate: 800, kills: 3, powerCuts: 3, syncDelay: slowSync, resets: 1, patience: 2 * time.Minute, receiverLine: true}
+			s := scenario{qos: 1, messages: 4_500, rate: 800, kills: 3, powerCuts: 3, syncDelay: slowSync, resets: 1, patience: rig.Patience, receiverLine: true}
 			serverKills, cuts := 6, 18
 			if long() {
 				s.messages, s.rate, s.kills, s.powerCuts, s.resets, s.brokerRestarts = 40_000, 1200, 30, 30, 10, 2
-				s.patience, serverKills, cuts = 4*time.Minute, 50, 250
+				s.patience, serverKills, cuts = rig.Patience, 50, 250
 			}
 			runAllSinks(t, &s, one, serverKills, cuts)
 		})

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // sinkErrors are what the status says of a sink of each kind that cannot reach its far end. Before a server stands a line, which ends the connection.
@@ -24,7 +24,7 @@ func TestEverySinkIsDownAtBoot(t *testing.T) {
 		t.Skip("real processes; not in -short")
 	}
 	t.Parallel()
-	s := &scenario{qos: 1, messages: 600, rate: 2000, patience: 2 * time.Minute}
+	s := &scenario{qos: 1, messages: 600, rate: 2000, patience: rig.Patience}
 	s.dir = stageDir(t)
 	all := startEnds(t, s.dir)
 	s.config, s.brokers, s.streams = all.config(true), all.brokers(), len(uids("http"))

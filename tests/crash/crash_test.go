@@ -94,7 +94,7 @@ func TestCrash(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			s.patience = 3 * time.Minute
+			s.patience = rig.Patience
 			if s.config == engine {
 				s.streams, s.judge = engineStreams, judgeEngine
 			} else {

@@ -11,14 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/tests/ends"
 	"github.com/weirstream/weir/tests/rig"
 )
 
 // readPatience bounds how long it takes to read all that a far end holds.
-const readPatience = 2 * time.Minute
+const readPatience = rig.Patience
 
 // far makes a directory for a server.
 func far(dir, name string) (string, error) {

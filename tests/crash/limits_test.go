@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -33,7 +33,7 @@ func TestKilledAtTheLimits(t *testing.T) {
 		t.Skip("real processes; not in -short")
 	}
 	t.Parallel()
-	s := scenario{qos: 1, messages: 9_000, rate: 1500, kills: 4, powerCuts: 3, syncDelay: slowSync, config: busyJournal + bounded, streams: 4, patience: 2 * time.Minute}
+	s := scenario{qos: 1, messages: 9_000, rate: 1500, kills: 4, powerCuts: 3, syncDelay: slowSync, config: busyJournal + bounded, streams: 4, patience: rig.Patience}
 	toggles := 6
 	if long() {
 		s.messages, s.kills, s.powerCuts, toggles = 60_000, 40, 20, 40

@@ -195,13 +195,13 @@ func TestKilledWhileUploadingFault(t *testing.T) {
 		t.Skip("real processes; not in -short")
 	}
 	t.Parallel()
-	for range 5 {
+	for n := range faultRuns {
 		o := newOffsite(t, 300, "WEIR_FAULT=central-head-first")
 		o.killUploading(1)
 		if problems := o.replace(); len(problems) > 0 {
-			t.Log(problems[0])
+			t.Logf("found in run %d: %s", n+1, problems[0])
 			return
 		}
 	}
-	t.Error("the planted fault was not found in five runs")
+	t.Errorf("the planted fault was not found in %d runs", faultRuns)
 }

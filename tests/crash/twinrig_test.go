@@ -58,7 +58,7 @@ func (d *device) start() {
 func (d *device) await(what string, done func(s *api.Status) bool) (s api.Status) {
 	d.t.Helper()
 	client := api.Dial(filepath.Join(d.dir, "state", "weir.sock"))
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var err error
 		if s, err = client.Status(context.Background()); err == nil && done(&s) {
 			return s

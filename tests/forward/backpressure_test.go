@@ -26,8 +26,13 @@ func TestPressureGoesBackToTheBroker(t *testing.T) {
 	s.start()
 	const messages = 9000
 	s.publish(300, 400) // more than the sink may hold, let in before the first checkpoint makes them visible
+	came := uint64(0)   // where the pipeline stood when it had them all; its own records move it on
 	s.await("a checkpoint covers them", func(st *api.Status) bool {
-		return st.Pipelines[0].Position > 299 && st.Pipelines[0].Checkpoint.Position == st.Pipelines[0].Position
+		p := &st.Pipelines[0]
+		if came == 0 && len(p.Sources) > 0 && p.Sources[0].Received >= 300 {
+			came = p.Position
+		}
+		return came > 0 && p.Checkpoint.Position >= came
 	})
 	s.publish(100, 400)
 	s.await("the sink is full", func(st *api.Status) bool { return sinkOf(st, "up").Full })

@@ -13,7 +13,7 @@ import (
 )
 
 // patience bounds every wait.
-const patience = 2 * time.Minute
+const patience = rig.Patience
 
 // TestAgentWithKills takes nab-traffic the whole way: mosquitto, an agent that is killed with SIGKILL, checkpoints, file sinks. What the files
 // hold in the end are the same answers.

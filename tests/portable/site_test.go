@@ -11,14 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/tests/rig"
 )
 
 // patience bounds every wait.
-const patience = 3 * time.Minute
+const patience = rig.Patience
 
 // site is one gateway: a state directory that agents of any machine take over from each other.
 type site struct {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +36,20 @@ func BuildWeir(file string, args ...string) error {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build weir: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// MakeWeir builds the agent into a file as it goes to gateways, by a target of the Makefile (build, small); variables are further ones for make, such as TAGS=a,b.
+func MakeWeir(target, file string, variables ...string) error {
+	mod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return fmt.Errorf("find the repository: %w", err)
+	}
+	root := filepath.Dir(strings.TrimSpace(string(mod)))
+	cmd := exec.Command("make", append([]string{"-s", "-C", root, target, "BIN=" + file, "OUT=" + file}, variables...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("make weir: %w\n%s", err, out)
 	}
 	return nil
 }

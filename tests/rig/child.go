@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -85,4 +87,19 @@ func (c *Child) Usage() (cpu time.Duration, peakBytes int64) {
 		peakBytes = int64(r.Maxrss) << 10
 	}
 	return state.UserTime() + state.SystemTime(), peakBytes
+}
+
+// Resident is how much memory the running process has, in bytes: what is its own, and the mapped pages of files.
+func (c *Child) Resident() (bytes int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID()))
+	if err != nil {
+		return 0, fmt.Errorf("memory of process %d: %w", c.PID(), err)
+	}
+	for l := range strings.Lines(string(status)) {
+		if v, ok := strings.CutPrefix(l, "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(v), "kB")), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("memory of process %d: %w", c.PID(), errors.ErrUnsupported)
 }

@@ -3,7 +3,6 @@ package rig
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -96,21 +95,6 @@ func (m *Mosquitto) Kill() { m.child.Kill() }
 
 // Start starts the broker again after Stop or Kill.
 func (m *Mosquitto) Start() error { return m.start() }
-
-// FreeAddr finds a loopback port that is free now, below those that systems give to outgoing connections: a port of theirs may be taken before
-// the server that it is for listens, or while that restarts.
-func FreeAddr() (addr string, err error) {
-	for range 100 {
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin))); err == nil {
-			return l.Addr().String(), l.Close()
-		}
-	}
-	return "", fmt.Errorf("find a free port: %w", err)
-}
-
-// Linux gives 32768 to 60999 to outgoing connections, others 49152 and above.
-const portMin, portMax = 12_000, 32_000
 
 // WaitListening waits until somebody accepts connections; not when the process that is to do so has ended. nil: it is none of ours.
 func WaitListening(addr string, server *Child) error {

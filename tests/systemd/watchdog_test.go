@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// TestWatchdog: an agent in which a task, the journal or a checkpoint hangs says so, is not fed, is killed by systemd, and its next run goes on without loss. One that is only idle lives.
+// TestWatchdog: an agent in which a task, the journal, a checkpoint or the start of a pipeline hangs says so, is not fed, is killed by systemd, and its next run goes on without loss. One that is only idle lives.
 func TestWatchdog(t *testing.T) {
 	for _, c := range []struct{ part, says string }{
 		{"TASK", "pipeline counted: stands at position"},
 		{"JOURNAL", "the journal hangs"},
 		{"SNAPSHOT", "pipeline counted: a checkpoint hangs"},
+		{"START", "pipeline counted: its start hangs"},
 	} {
 		t.Run(strings.ToLower(c.part), func(t *testing.T) {
 			m := installed(t)
@@ -36,6 +37,10 @@ func TestWatchdog(t *testing.T) {
 			if c.part == "SNAPSHOT" {
 				m.await(t, "the record is worked on", func() bool { return len(m.results(t)) == 6 })
 				go m.try("weir", "checkpoint", "trigger", "counted") // ends with the agent
+			}
+			if c.part == "START" { // of a pipeline, long after the agent was ready
+				m.run(t, "weir", "pipeline", "stop", "counted")
+				m.run(t, "weir", "pipeline", "start", "counted")
 			}
 			m.await(t, "systemd has restarted it", func() bool { return m.restarts(t) >= 1 && m.active() && m.show("MainPID") != pid })
 			if _, err := os.Stat(m.path(once)); !os.IsNotExist(err) {

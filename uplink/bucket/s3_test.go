@@ -19,7 +19,7 @@ import (
 func startS3(t testing.TB) (*rig.S3, *bucket.S3) {
 	t.Helper()
 	far := rig.NeedS3(t, t.TempDir(), "bucket-1")
-	return far, &bucket.S3{Endpoint: "http://" + far.Addr, Bucket: far.Bucket, Prefix: "site/7", CredentialsFile: far.CredentialsFile, DialTimeout: 5 * time.Second}
+	return far, &bucket.S3{Endpoint: "http://" + far.Addr, Bucket: far.Bucket, Prefix: "site/7", CredentialsFile: far.CredentialsFile, DialTimeout: rig.Patience}
 }
 
 func openS3(t testing.TB, c *bucket.S3) bucket.Bucket {
@@ -63,7 +63,7 @@ func TestSkewIsNamed(t *testing.T) {
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", c.code)
 			}))
 			defer srv.Close()
-			b := openS3(t, &bucket.S3{Endpoint: srv.URL, Bucket: "bucket-1", DialTimeout: time.Second})
+			b := openS3(t, &bucket.S3{Endpoint: srv.URL, Bucket: "bucket-1", DialTimeout: rig.Patience})
 			err := b.Put(t.Context(), "a", []byte("x"))
 			if err == nil || errors.Is(err, bucket.ErrSkewed) != c.skewed || !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("%v, want it to say %q, skewed %v", err, c.says, c.skewed)

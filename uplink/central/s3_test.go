@@ -33,7 +33,7 @@ func TestServerIsKilled(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	open := func() bucket.Bucket {
-		b, err := bucket.OpenS3(&bucket.S3{Endpoint: "http://" + line.Addr(), Bucket: far.Bucket, Prefix: "fleet", CredentialsFile: far.CredentialsFile, DialTimeout: 5 * time.Second})
+		b, err := bucket.OpenS3(&bucket.S3{Endpoint: "http://" + line.Addr(), Bucket: far.Bucket, Prefix: "fleet", CredentialsFile: far.CredentialsFile, DialTimeout: rig.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestClockIsWrong(t *testing.T) {
 	w := newWorld(t, 1)
 	w.config = func(c *Config) {
 		var err error
-		if c.Bucket, err = bucket.OpenS3(&bucket.S3{Endpoint: srv.URL, Bucket: far.Bucket, CredentialsFile: far.CredentialsFile, DialTimeout: 5 * time.Second}); err != nil {
+		if c.Bucket, err = bucket.OpenS3(&bucket.S3{Endpoint: srv.URL, Bucket: far.Bucket, CredentialsFile: far.CredentialsFile, DialTimeout: rig.Patience}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,6 +28,8 @@ type connection struct {
 	limits  brokerLimits
 
 	spoke time.Time // when something was written last
+
+	lingers time.Duration // retainedWait
 }
 
 // errLost says that the connection is of no use any more; what was under way is not known.
@@ -39,7 +41,7 @@ func (s *Sink) dial(ctx context.Context, clean bool) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{net: raw, reader: bufio.NewReaderSize(raw, 4<<10), pending: map[uint16]byte{}, spoke: time.Now()}
+	c := &connection{net: raw, reader: bufio.NewReaderSize(raw, 4<<10), pending: map[uint16]byte{}, spoke: time.Now(), lingers: s.lingers}
 	if err := c.greet(ctx, s, clean); err != nil {
 		_ = raw.Close()
 		return nil, fmt.Errorf("connect to %s: %w%s", s.config.Broker.URL, err, adviceOn(err, true))
@@ -234,7 +236,7 @@ func (c *connection) await(take func(topic, payload []byte) error, kinds ...byte
 
 // linger waits a moment for something to read.
 func (c *connection) linger(ctx context.Context) error {
-	_ = c.net.SetReadDeadline(time.Now().Add(retainedWait))
+	_ = c.net.SetReadDeadline(time.Now().Add(c.lingers))
 	_, err := c.reader.Peek(1)
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -40,6 +40,7 @@ func victim(addr string, qos int) error {
 	if err != nil {
 		return err
 	}
+	s.lingers = orderedWait
 	q := uplinktest.NewQueue(1, 0)
 	for n := 1; n <= victimRows; n++ {
 		q.Add(row(n))
@@ -79,7 +80,9 @@ func TestKilledProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer proxy.Close()
-			rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			rnd := rand.New(rand.NewPCG(seed, 1))
 			log := t.TempDir() + "/log"
 			kills := 0
 			for round := 0; ; round++ {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -43,6 +44,7 @@ type Sink struct {
 	again     bool   // the next connection begins with a session of its own
 	announced string // limits, as the broker said them last
 	buf       []byte
+	lingers   time.Duration // retainedWait; shorter in tests whose broker answers in order
 
 	// at is called between the steps; tests break off there.
 	at    func(point string) error
@@ -70,7 +72,7 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{config: c, topic: t, at: func(string) error { return nil }}, nil
+	return &Sink{config: c, topic: t, lingers: retainedWait, at: func(string) error { return nil }}, nil
 }
 
 // Guarantee is at least once: consumers that deduplicate by stream and sequence have each result once. At QoS 2 the broker has it once

@@ -69,7 +69,7 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// openTries bounds the tries of one Open; the sender comes again.
+// openTries bounds the tries of one Open. Behind it lies ErrContended: the sender comes again.
 const openTries = 5
 
 // Open reads the last message back and appends an opening, which fences lower incarnations, unless it is this one's already.
@@ -95,7 +95,7 @@ func (s *Sink) open(ctx context.Context, inc uplink.Incarnation, generation uint
 			return err
 		}
 	}
-	return fmt.Errorf("open %s: %w, under every try", s.subject, errMoved)
+	return fmt.Errorf("open %s: %w", s.subject, uplink.ErrContended)
 }
 
 func (s *Sink) take(ctx context.Context, inc uplink.Incarnation, generation uint64) error {

@@ -151,10 +151,10 @@ func (s *Sink) open(ctx context.Context, inc uplink.Incarnation, generation uint
 			return err
 		}
 	}
-	return fmt.Errorf("open object sink: the head of %s changes under every try", s.dir)
+	return fmt.Errorf("open object sink: the head of %s: %w", s.dir, uplink.ErrContended)
 }
 
-// casTries bounds the tries of one Open; the sender comes again.
+// casTries bounds the tries of one Open. Behind it lies ErrContended: the sender comes again.
 const casTries = 5
 
 // take reads the head and puts this incarnation into it.

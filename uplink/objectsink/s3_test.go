@@ -114,7 +114,7 @@ func TestCutsAndKills(t *testing.T) {
 	var want []string
 	inc, counts, kills := one, map[string]int{}, 0
 	for round := range 4 {
-		for range 60 {
+		for range 30 {
 			want = append(want, row(len(want)+1))
 			q.Add(want[len(want)-1])
 		}

@@ -14,6 +14,8 @@ type faults struct {
 	byBatch map[string]bool // a batch is known by its bounds, not by its sequences
 	// between runs between rows and progress when they are apart; an error stands for a crash there.
 	between func() error
+	// beforeWrite runs between a look at the progress row and the statement that moves it: there others move it.
+	beforeWrite func()
 }
 
 // writeApart is the planted fault: rows first, progress after, each in its own transaction.

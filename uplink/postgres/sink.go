@@ -65,13 +65,13 @@ func (s *Sink) Open(ctx context.Context, stream uplink.Stream, inc uplink.Incarn
 		if found && r.fence(inc, s.config.Board, generation) {
 			return uplink.Progress{}, r.fenced(s.config.Schema)
 		}
-		return uplink.Progress{}, errors.New("progress row changed while it was opened")
+		return uplink.Progress{}, fmt.Errorf("open %s: %w", s.stream, uplink.ErrContended)
 	}
 	s.row = r
 	return r.progress(), nil
 }
 
-// casTries bounds how often a batch is tried when another sender of the stream moves the progress row meanwhile.
+// casTries bounds how often a batch is tried when another sender of the stream moves the progress row meanwhile. Behind it lies ErrContended, and the sender's back-off.
 const casTries = 4
 
 // Send writes what the table lacks of a batch, and the progress, in one statement.
@@ -103,7 +103,7 @@ func (s *Sink) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error)
 		}
 		s.row, seen = r, true
 	}
-	return uplink.Answer{}, errors.New("progress row is moved by another sender of this stream")
+	return uplink.Answer{}, fmt.Errorf("send %d..%d: %w", b.First, b.Last, uplink.ErrContended)
 }
 
 func (s *Sink) answer(held uint64, v verdict) (uplink.Answer, error) {
@@ -125,6 +125,9 @@ func (s *Sink) write(ctx context.Context, b *uplink.Batch, held uint64) (ans upl
 	}
 	next := s.row
 	next.generation, next.seq, next.chain = b.Generation, b.Last, b.Chain()
+	if s.fault.beforeWrite != nil {
+		s.fault.beforeWrite()
+	}
 	if s.fault.apart {
 		return s.writeApart(ctx, next)
 	}

@@ -24,7 +24,7 @@ type Bad struct {
 }
 
 // BadWait bounds every wait: only a failure takes so long.
-const BadWait = time.Minute
+const BadWait = patience
 
 const (
 	badTries   = 25 // after which the log is looked at

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 )
 
@@ -22,7 +23,7 @@ func newSender(q *Queue, e uplink.Endpoint, inc uplink.Incarnation, generation u
 		DeadLetter: func(context.Context, *uplink.DeadLetter) error { return nil }})
 }
 
-// Drive runs a sender with small batches and short waits until the queue is confirmed up to seq.
+// Drive runs a sender with small batches and short waits until the queue is confirmed up to seq. It gives up when nothing more was confirmed for patience.
 func Drive(ctx context.Context, q *Queue, e uplink.Endpoint, inc uplink.Incarnation, generation, seq uint64) error {
 	snd, err := newSender(q, e, inc, generation, func(c *uplink.Config) {
 		c.Backoff = uplink.Backoff{Min: time.Microsecond, Max: 50 * time.Microsecond}
@@ -30,23 +31,25 @@ func Drive(ctx context.Context, q *Queue, e uplink.Endpoint, inc uplink.Incarnat
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
 	end, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for q.Confirmed() < seq && end.Err() == nil {
+		last, moved := q.Confirmed(), time.Now()
+		for last < seq && end.Err() == nil && time.Since(moved) < patience {
 			time.Sleep(200 * time.Microsecond)
+			if now := q.Confirmed(); now != last {
+				last, moved = now, time.Now()
+			}
 		}
 		stop()
 	})
 	err = snd.Run(end)
 	stop()
 	watch.Wait()
-	cancel()
 	if errors.Is(err, context.Canceled) && q.Confirmed() >= seq {
 		return nil
 	}
-	return fmt.Errorf("sender ended at %d of %d: %w", q.Confirmed(), seq, err)
+	return fmt.Errorf("sender ended at %d of %d: %w; the last error was %q", q.Confirmed(), seq, err, snd.Metrics().LastError())
 }
 
 // driven is a sender at work.
@@ -86,7 +89,7 @@ func (d *driven) stop() error {
 func (d *driven) failures() uint64 { return d.Metrics().Opened.Load() - 1 + d.Metrics().Retried.Load() }
 
 // patience bounds every wait of the suite: the machine may have much else to do, or be slow.
-const patience = 3 * time.Minute
+const patience = rig.Patience
 
 // until waits for what a function says; the error has the sender's last one.
 func (d *driven) until(what string, f func() bool) error {

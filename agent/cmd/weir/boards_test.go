@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -81,6 +82,20 @@ func TestCheckTellsWhatTheBoardSets(t *testing.T) {
 	c.want(0, `"board":{"board":"rpi4","why":"the config says so","values":[{"setting":"journal.linger","value":"20ms","from":"board rpi4"}`, "check", "-o", "json")
 	plain := newCLI(t, "board: none\n"+cliConfig)
 	plain.want(0, "board none: the config says so\n  journal.linger                   5ms ", "check")
+	c.untouched()
+}
+
+// TestForeignBoardIsWarnedOf: by weir check, in both forms, and at a start (TestForeignBoard has what counts as one).
+func TestForeignBoardIsWarnedOf(t *testing.T) {
+	foreign := map[string]string{"amd64": "rpi4"}[runtime.GOARCH]
+	if foreign == "" {
+		foreign = "generic-amd64"
+	}
+	c := newCLI(t, "board: "+foreign+"\n"+cliConfig)
+	want := "board " + foreign + " has a processor of kind"
+	c.want(0, want, "check")
+	c.want(0, "2 warnings", "check") // the other one is of the config itself
+	c.want(0, want, "check", "-o", "json")
 	c.untouched()
 }
 

@@ -46,7 +46,7 @@ func checkCommand(o *options) *cobra.Command {
 			if err := printBoard(c.OutOrStdout(), &cfg.On); err != nil {
 				return err
 			}
-			for _, w := range cfg.Warnings {
+			for _, w := range warnings(cfg) {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", w)
 			}
 			if w := space.Warning(); w != "" {
@@ -55,7 +55,7 @@ func checkCommand(o *options) *cobra.Command {
 			for _, f := range storage.Findings {
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", f)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s: ok, %d pipelines, %d warnings\n", cfg.File, len(cfg.Pipelines), len(cfg.Warnings))
+			fmt.Fprintf(c.OutOrStdout(), "%s: ok, %d pipelines, %d warnings\n", cfg.File, len(cfg.Pipelines), len(warnings(cfg)))
 			return nil
 		},
 	}
@@ -77,17 +77,26 @@ type checkPipeline struct {
 	Explain string `json:"explain"`
 }
 
+// warnings are those of the config, on the board that it was settled for; never nil.
+func warnings(cfg *config.Config) []string {
+	list := []string{}
+	for _, w := range cfg.Warnings {
+		list = append(list, w.String())
+	}
+	if w := cfg.On.Foreign; w != "" {
+		list = append(list, w)
+	}
+	return list
+}
+
 func checked(cfg *config.Config, space agent.Space, storage agent.Storage) checkReport {
-	r := checkReport{File: cfg.File, Warnings: []string{}, Space: space, Board: boardReport{cfg.On.Choice, cfg.On.Values}, Storage: storage}
+	r := checkReport{File: cfg.File, Warnings: warnings(cfg), Space: space, Board: boardReport{cfg.On.Choice, cfg.On.Values}, Storage: storage}
 	for _, p := range cfg.Pipelines {
 		for _, region := range p.Regions() {
 			r.Pipelines = append(r.Pipelines, checkPipeline{
 				Name: region.Name.Value, Plan: fmt.Sprintf("%x", region.Graph.Hash), Explain: plan.Explain(&region.Spec, region.Graph),
 			})
 		}
-	}
-	for _, w := range cfg.Warnings {
-		r.Warnings = append(r.Warnings, w.String())
 	}
 	if w := space.Warning(); w != "" {
 		r.Warnings = append(r.Warnings, w)

@@ -50,6 +50,9 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 				return err
 			}
 			logger.Info("board", "is", cfg.On.ID, "why", cfg.On.Why)
+			if w := cfg.On.Foreign; w != "" {
+				logger.Warn("config", "what", w)
+			}
 			limitMemory(cfg, machine, logger)
 			empty, err := named(cfg, "--allow-empty", allowEmpty)
 			if err != nil {
@@ -97,7 +100,7 @@ func runReloading(ctx context.Context, a *agent.Agent) error {
 			}
 		}
 	})
-	group.Go(func() { shedStart(reloading, a.Ready) })
+	group.Go(func() { shedIdle(reloading, a.Ready, a.Worked, shedMemory) })
 	err := a.Run(ctx)
 	stop()
 	group.Wait()
