@@ -35,9 +35,11 @@ var forbidden = []struct {
 	{"pipeline/plan", []string{"pipeline/mqtt"}, "the plan knows topics, no session"},
 	{"pipeline/exec", []string{"pipeline/mqtt"}, "the engine knows a journal, no session"},
 	{"boards", []string{"pipeline", "store", "snapshot", "uplink"}, "what is known of hardware knows nothing of weir; the config reads it"},
+	{"fleet/strict", []string{"fleet", "pipeline", "store", "snapshot", "uplink", "boards"}, "a reader of JSON knows nobody"},
+	{"fleet/signed", []string{"fleet/document", "pipeline", "store", "snapshot", "uplink", "boards"}, "signatures are asked before a document is read: who checks them cannot read one"},
+	{"fleet/document", []string{"fleet/signed", "pipeline", "store", "snapshot", "uplink", "boards"}, "what documents say knows neither keys nor places"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
 	{"agent/upgrade", []string{"pipeline", "snapshot", "uplink", "store/log", "store/journal", "store/outbox", "store/boltkv", "store/pebblekv", "agent/config", "agent/record", "boards"}, "the helper outside the slots links it: files and documents are all it knows"},
-	{"fleet", []string{"pipeline", "store", "snapshot", "boards"}, "documents know nobody"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
 
@@ -83,6 +85,10 @@ func TestRulesFindABreach(t *testing.T) {
 		{"pipeline/plan", module + "pipeline/mqtt"},
 		{"agent/upgrade", module + "agent/config"},
 		{"fleet/document", module + "store/disk"},
+		{"fleet/strict", module + "fleet/document"},
+		{"fleet/signed", module + "fleet/document"},
+		{"fleet/document", module + "fleet/signed"},
+		{"fleet/signed", module + "store/disk"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {
 			t.Errorf("%s importing %s is not found", c.from, c.to)
