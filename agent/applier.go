@@ -187,7 +187,7 @@ func (p *applier) committed(all []*supervisor) (runs []run, saved map[string]*ap
 		}
 		undone := true
 		if rec.State == apply.Restoring {
-			if undone, err = restorePendingIn(p.dirOf(*c)); err != nil {
+			if undone, err = restorePendingIn(p.agent.pipelineDir(c.UUID)); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -232,9 +232,8 @@ func (p *applier) hold() {
 	}
 	for _, c := range p.rec.Changes {
 		switch j := p.agent.journal; {
-		case plantedUnheld():
 		case c.Savepoint != "":
-			j.Retain(holdPrefix+c.UUID, pipeline.Position(c.Position))
+			p.agent.retain(holdPrefix, savedOf(c))
 		case c.Kind == apply.Removed: // it may come back, from a checkpoint of its own
 			j.Retain(holdPrefix+c.UUID, j.First()-1)
 		}

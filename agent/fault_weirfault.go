@@ -58,3 +58,6 @@ func stuckFor() time.Duration {
 
 // plantedUnheld: WEIR_FAULT=apply-unheld. The journal does not hold what the savepoint of an apply needs: going back finds the records gone.
 func plantedUnheld() bool { return os.Getenv("WEIR_FAULT") == "apply-unheld" }
+
+// plantedUncut: WEIR_FAULT=uncut. Going back leaves what was made behind the savepoint in the outbox.
+func plantedUncut() bool { return os.Getenv("WEIR_FAULT") == "uncut" }

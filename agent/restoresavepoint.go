@@ -81,6 +81,9 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 		return err
 	}
 	defer f.Close()
+	if is := fmt.Sprintf("%x", f.Summary.SHA256); o.SHA256 != "" && is != o.SHA256 {
+		return fmt.Errorf("savepoint %s has sha256 %s, and the one that was made has %s", o.File, is, o.SHA256)
+	}
 	verdict, way, err := a.wayOf(f, o)
 	if err != nil {
 		return err
