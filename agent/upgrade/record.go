@@ -2,6 +2,12 @@
 // DESIGN.md has the states, and what a crash in each leads to.
 package upgrade
 
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
 // State of an upgrade. Idle, Committed, RolledBack and Failed are at rest.
 type State string
 
@@ -21,6 +27,14 @@ const (
 	Restoring  State = "restoring"
 	RolledBack State = "rolled back"
 	Failed     State = "failed"
+)
+
+var states = []State{Idle, Accepted, Fetching, Staged, Draining, Saved, Switched, Probation, Committing, Committed, Rollback, Restoring, RolledBack, Failed}
+
+const (
+	recordFormat = 1
+	// rejectedMost is how many digests are remembered: more than a gateway has ever been sent before somebody looked.
+	rejectedMost = 32
 )
 
 // Slot names where a program lies. Factory is what the package or the image brought; it is never written.
@@ -94,8 +108,13 @@ type Record struct {
 	Offline  bool     `json:"committed_offline,omitempty"`
 	Away     []string `json:"away,omitempty"`     // sources and sinks that were away before the switch
 	Why      string   `json:"why,omitempty"`      // it failed or went back
+	Cause    Cause    `json:"cause,omitempty"`    // the same, for who counts
 	Rejected []string `json:"rejected,omitempty"` // digests that are not tried again; the newest 32
 	Floor    uint64   `json:"secure_floor,omitempty"`
+	// Unreverted: the backend could not be told to run the old slot; it is told again until it can be.
+	Unreverted bool `json:"unreverted,omitempty"`
+	// Rescue: this upgrade was asked for when no slot could be verified. Active is Factory and runs no pipeline, whatever comes of it.
+	Rescue bool `json:"rescue,omitempty"`
 }
 
 // Moment is a time that is measured since the boot: the clock may be wrong. Of another boot only its order is known.
@@ -109,11 +128,67 @@ func (r *Record) Resting() bool {
 	return r.State == Idle || r.State == Committed || r.State == RolledBack || r.State == Failed
 }
 
-// Runs is the slot whose program is to run. It is what the helper links.
+// Runs is the slot whose program is to run. Before the first upgrade it is Factory.
 func (r *Record) Runs() Slot {
 	switch r.State {
 	case Switched, Probation, Committing, Committed:
 		return r.Standby
 	}
+	if r.Active == "" {
+		return Factory
+	}
 	return r.Active
+}
+
+// Holds tells that S is held (RULES 22): it counts as retained, and the journal keeps what lies behind it.
+func (r *Record) Holds() bool {
+	switch r.State {
+	case Saved, Switched, Probation, Committing, Rollback, Restoring:
+		return true
+	}
+	return r.Rescue && r.State != Committed && len(r.Savings) > 0 // of the upgrade that the rescue cut short
+}
+
+// Releases tells that results may leave, if the program that asks is the one that Runs names.
+func (r *Record) Releases() bool {
+	switch r.State {
+	case Saved, Switched, Probation, Committing, Rollback, Restoring:
+		return false
+	}
+	return true
+}
+
+// Check tells what a record says that no Next has ever written. Whoever reads one that another user may have written asks it first; Load and Read do.
+func (r *Record) Check() error {
+	known := slices.Contains(states, r.State)
+	switch {
+	case r.Format != 0 && r.Format != recordFormat:
+		return fmt.Errorf("its format is %d, this program knows %d", r.Format, recordFormat)
+	case !known:
+		return fmt.Errorf("it is in state %q, which there is not", r.State)
+	case r.Tries < 0 || r.Tries > triesMost:
+		return fmt.Errorf("it leaves %d tries, which is not 0 to %d", r.Tries, triesMost)
+	case r.State != Idle && (r.Standby == "" || r.Standby == Factory || r.Standby == r.Active):
+		return fmt.Errorf("it puts a program into slot %q, and %q is the one that runs", r.Standby, r.Active)
+	case r.State != Idle && r.Active == "":
+		return errors.New("it names no slot that runs")
+	case r.State != Idle && !isDigest(r.Target.SHA256):
+		return fmt.Errorf("its target has the digest %.80q", r.Target.SHA256)
+	case len(r.Rejected) > rejectedMost:
+		return fmt.Errorf("it has %d rejected digests, at most %d are kept", len(r.Rejected), rejectedMost)
+	}
+	return nil
+}
+
+// isDigest: 64 digits, as hexadecimal has them in lower case.
+func isDigest(s string) bool {
+	if len(s) != 64 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
 }
