@@ -6,7 +6,7 @@ type Commands struct {
 	Scope     string    `json:"scope"`  // commands/CHANNEL or device/GATEWAY
 	Serial    uint64    `json:"serial"` // of the document: that of its newest command, or more
 	CreatedMs int64     `json:"created_ms"`
-	List      []Command `json:"list"` // at most 64; older ones drop out
+	List      []Command `json:"list" most:"64"` // older ones drop out
 }
 
 // Command is one thing to do.
@@ -18,8 +18,8 @@ type Command struct {
 	ExpiresMs int64    `json:"expires_ms,omitempty"`
 	Audience  Audience `json:"audience"`
 
-	Pipeline  string  `json:"pipeline,omitempty"` // savepoint, stop, start, restart-pipeline; "": all
-	Config    string  `json:"config,omitempty"`   // apply: the text of the config file
+	Pipeline  string  `json:"pipeline,omitempty"`             // savepoint, stop, start, restart-pipeline; "": all
+	Config    string  `json:"config,omitempty" most:"262144"` // apply: the text of the config file
 	Allow     bool    `json:"allow_dropped_state,omitempty"`
 	DryRun    bool    `json:"dry_run,omitempty"`
 	Release   string  `json:"release,omitempty"` // upgrade: sha256 of the release manifest's payload

@@ -14,22 +14,22 @@ type Release struct {
 
 // Artifact is one file to install.
 type Artifact struct {
-	Backend    string   `json:"backend"`          // self or rauc
-	Arch       string   `json:"arch"`             // as GOARCH: arm64, arm, amd64
-	Boards     []string `json:"boards,omitempty"` // profiles of boards/; none: any board of that arch
+	Backend    string   `json:"backend"`                     // self or rauc
+	Arch       string   `json:"arch"`                        // as GOARCH: arm64, arm, amd64
+	Boards     []string `json:"boards,omitempty" each:"128"` // profiles of boards/; none: any board of that arch
 	Bytes      int64    `json:"bytes"`
-	SHA256     string   `json:"sha256"` // of the whole, hex
+	SHA256     string   `json:"sha256" most:"64"` // of the whole, hex
 	ChunkBytes int64    `json:"chunk_bytes"`
-	Chunks     []string `json:"chunks"` // sha256 of each, hex, in order
+	Chunks     []string `json:"chunks" most:"16384" each:"64"` // sha256 of each, hex, in order
 	Compat     Compat   `json:"compat"`
 }
 
 // Compat is what a program reads and writes, by kind of format or state: as `weir compat` prints it.
 type Compat struct {
 	// Formats are those that a roll-back has to read: journal, registry, identity, clock, outbox, savepoint …
-	Formats map[string]Versions `json:"formats"`
+	Formats map[string]Versions `json:"formats" most:"256"`
 	// State are the kinds of state that savepoints hold: operators by their kind.
-	State map[string]Versions `json:"state"`
+	State map[string]Versions `json:"state" most:"256"`
 }
 
 // Versions are the versions of one format.

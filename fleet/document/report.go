@@ -9,11 +9,11 @@ type State struct {
 	Version  string            `json:"version"`
 	Digest   string            `json:"digest"` // sha256 of the running program, hex
 	Release  string            `json:"release,omitempty"`
-	Root     uint64            `json:"root"`    // version of the newest root that it knows
-	Serials  map[string]uint64 `json:"serials"` // by scope
+	Root     uint64            `json:"root"`              // version of the newest root that it knows
+	Serials  map[string]uint64 `json:"serials" most:"16"` // by scope
 	Upgrade  *Progress         `json:"upgrade,omitempty"`
-	Pipeline map[string]string `json:"pipelines,omitempty"` // name: state
-	Problems []string          `json:"problems,omitempty"`
+	Pipeline map[string]string `json:"pipelines,omitempty" most:"1024" each:"256"` // name: state
+	Problems []string          `json:"problems,omitempty" most:"64" each:"1024"`
 	Refused  map[string]uint64 `json:"refused,omitempty"` // documents, by reason
 	AtMs     int64             `json:"at_ms"`
 	Trusted  bool              `json:"trusted"` // the clock
@@ -25,12 +25,12 @@ type Progress struct {
 	Rollout  string   `json:"rollout,omitempty"` // id; "": by a command
 	Release  string   `json:"release"`
 	State    string   `json:"state"` // agent/upgrade's
-	Why      string   `json:"why,omitempty"`
+	Why      string   `json:"why,omitempty" most:"1024"`
 	From     string   `json:"from"` // versions
 	To       string   `json:"to"`
 	AtMs     int64    `json:"at_ms"`
 	Offline  bool     `json:"committed_offline,omitempty"`
-	Saved    []string `json:"savepoints,omitempty"`
+	Saved    []string `json:"savepoints,omitempty" most:"1024" each:"1024"`
 	Failures uint64   `json:"starts_failed,omitempty"`
 }
 
@@ -42,7 +42,7 @@ type Result struct {
 	ID      string   `json:"id"`
 	Do      string   `json:"do"`
 	Result  string   `json:"result"` // done, refused, failed, expired, not-for-this-gateway
-	Detail  string   `json:"detail,omitempty"`
+	Detail  string   `json:"detail,omitempty" most:"65536"`
 	AtMs    int64    `json:"at_ms"`
-	Files   []string `json:"files,omitempty"`
+	Files   []string `json:"files,omitempty" most:"1024" each:"1024"`
 }

@@ -18,13 +18,13 @@ type Rollout struct {
 	Waves    []Wave   `json:"waves,omitempty"`
 	Wave     int      `json:"wave"`    // index of the one that runs
 	WaveMs   int64    `json:"wave_ms"` // when it began, Unix ms of the publisher
-	WhyHalt  string   `json:"why_halted,omitempty"`
+	WhyHalt  string   `json:"why_halted,omitempty" most:"1024"`
 }
 
 // Audience is who a document is for: all members that are set must hold. None set: every gateway of the channel.
 type Audience struct {
-	Gateways []string `json:"gateways,omitempty"`
-	Boards   []string `json:"boards,omitempty"`
+	Gateways []string `json:"gateways,omitempty" most:"4096" each:"128"`
+	Boards   []string `json:"boards,omitempty" most:"64" each:"128"`
 }
 
 // Policy is how gateways upgrade.
