@@ -97,6 +97,11 @@ func (p *applier) accept(k *applyAsk, cfg *config.Config, d *apply.Diff) error {
 		}
 		d.Pipelines[i].UUID = id.String() // as its directory and its hold are named
 	}
+	a.changing.Lock() // an apply and an upgrade exclude each other
+	defer a.changing.Unlock()
+	if err := a.upgrader.busy(); err != nil {
+		return err
+	}
 	err := p.note(apply.Event{Kind: apply.Asked, Record: apply.Record{Old: old.Digest(), New: cfg.Digest(), File: file, AllowDropped: k.o.AllowDroppedState, Changes: d.Pipelines}})
 	if err != nil {
 		return err
@@ -195,7 +200,7 @@ func (p *applier) save(ctx context.Context, k *applyAsk) error {
 }
 
 func (p *applier) saveOne(ctx context.Context, s *supervisor, c apply.Change) error {
-	left, err := p.agent.stopBehind(ctx, s, c.UUID, p.savepointName(c.Name))
+	left, err := p.agent.stopBehind(ctx, s, c.UUID, p.savepointName(c.Name), nil)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ const (
 	applyPoll = 20 * time.Millisecond
 	// gateWait is how long a probation that is over waits for what must have come in it: a first checkpoint, the answers of new sinks.
 	gateWait = time.Minute
+	// trialLeast is how long another program is on trial, whatever is set.
+	trialLeast = 2 * time.Minute
 )
 
 // try starts the new plans, watches them, and ends the probation.

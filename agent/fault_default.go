@@ -31,3 +31,9 @@ func plantedUnheld() bool { return false }
 
 // plantedUncut is a fault of going back to a savepoint; this build has none.
 func plantedUncut() bool { return false }
+
+// plantedHasty is a fault of upgrades; this build has none.
+func plantedHasty() bool { return false }
+
+// trialLeastOf is how long any program is on trial; tests shorten it.
+func trialLeastOf() time.Duration { return trialLeast }

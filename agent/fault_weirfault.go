@@ -61,3 +61,14 @@ func plantedUnheld() bool { return os.Getenv("WEIR_FAULT") == "apply-unheld" }
 
 // plantedUncut: WEIR_FAULT=uncut. Going back leaves what was made behind the savepoint in the outbox.
 func plantedUncut() bool { return os.Getenv("WEIR_FAULT") == "uncut" }
+
+// plantedHasty: WEIR_FAULT=upgrade-hasty. Results are let go before the commit is durable.
+func plantedHasty() bool { return os.Getenv("WEIR_FAULT") == "upgrade-hasty" }
+
+// trialLeastOf: WEIR_TRIAL=DURATION shortens how long any program is on trial.
+func trialLeastOf() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL")); err == nil {
+		return d
+	}
+	return trialLeast
+}

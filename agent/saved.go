@@ -35,8 +35,8 @@ func savedOf(c apply.Change) saved {
 	return s
 }
 
-// stopBehind stops a running pipeline behind a savepoint of this name. When it fails the pipeline goes on.
-func (a *Agent) stopBehind(ctx context.Context, s *supervisor, uuid, name string) (left saved, err error) {
+// stopBehind stops a running pipeline behind a savepoint of this name, and does then (nil: nothing) with it where it stands. When it fails the pipeline goes on.
+func (a *Agent) stopBehind(ctx context.Context, s *supervisor, uuid, name string, then func(context.Context, *attempt) error) (left saved, err error) {
 	err = s.ask(ctx, command{stop: true, before: func(at *attempt) error {
 		info, err := at.lastSavepoint(ctx, api.SavepointOptions{Name: name, Pipeline: at.spec.Name.Value})
 		if err != nil {
@@ -45,6 +45,12 @@ func (a *Agent) stopBehind(ctx context.Context, s *supervisor, uuid, name string
 		left = saved{Name: s.name, UUID: uuid, Plan: hex.EncodeToString(at.graph.Hash[:]), Savepoint: info.File, SHA256: info.SHA256, Checkpoint: info.Checkpoint, Position: info.Position}
 		for _, e := range at.outbox.Ends() {
 			left.Ends = append(left.Ends, pipeline.SinkMark{UID: e.UID, Seq: e.Seq})
+		}
+		if then == nil {
+			return nil
+		}
+		if err := then(ctx, at); err != nil {
+			return errors.Join(err, at.noteRun(0, 0), at.engine.Halt(context.WithoutCancel(ctx), false))
 		}
 		return nil
 	}})
