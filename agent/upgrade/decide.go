@@ -84,7 +84,7 @@ func decideNew(r *Record) Act {
 		return Act{Run: RunAll, Do: Rest}
 	case Rollback, Restoring, RolledBack, Failed:
 		if r.Tries <= 0 {
-			return Act{Run: RunNone, Do: Control, Revert: true, Why: "this program was gone back from, and is started again and again"}
+			return Act{Run: RunNone, Do: Control, Why: "this program was gone back from, and is started again and again"}
 		}
 	}
 	return Act{Run: RunNone, Do: Leave, Why: "this program is not the one to run"}

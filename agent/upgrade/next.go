@@ -60,6 +60,7 @@ func asked(r Record, e Event) (Record, error) {
 	n.Format, n.Number, n.State, n.Began = recordFormat, r.Number+1, Accepted, e.Now
 	n.Tries, n.Again, n.Minor, n.Savings, n.Offline, n.Away, n.Contact, n.Why, n.Cause, n.Unreverted = 0, false, 0, nil, false, nil, false, "", "", false
 	n.Rejected, n.Floor, n.Rescue = slices.Clone(r.Rejected), r.Floor, e.Rescue
+	n.Before = n.Active == r.Runs() && (r.State == Committed && n.Standby == r.Active || r.State == Failed && r.Before && n.Standby == r.Standby)
 	switch {
 	case !r.Resting() && !e.Rescue, r.Unreverted && !e.Rescue:
 		return r, ErrBusy
@@ -87,7 +88,7 @@ func advance(n *Record, e Event) error {
 	case at == Accepted && e.Kind == Passed:
 		n.State = Fetching
 	case at == Fetching && e.Kind == Fetched:
-		n.State = Staged
+		n.State, n.Before = Staged, false
 	case at == Staged && e.Kind == Ready:
 		n.State, n.Tries, n.Contact, n.Away = Draining, TriesOld, e.Contact, slices.Clone(e.Away)
 	case at == Draining && e.Kind == Drained:
@@ -166,6 +167,13 @@ func started(n *Record, e Event) {
 	anew(n, e.Now)
 	old := e.Booted == n.Active && (!e.Rescue || n.Rescue)
 	switch {
+	case n.Before && e.Booted == n.Standby: // a boot loader fell back: the program before is the one to run from now on
+		n.Active, n.Standby, n.From, n.Before = n.Standby, n.Active, Target{}, false
+		if n.State != Failed {
+			fail(n, CauseGate, fmt.Sprintf("slot %s does not start any more, and slot %s was to be written over", n.Standby, n.Active))
+		}
+	case (n.State == Accepted || n.State == Fetching || n.State == Staged || n.State == Draining || n.State == Saved) && e.Booted == n.Standby:
+		fail(n, CauseStage, "a slot runs that nobody has switched to")
 	case n.State == Draining && old:
 		if n.Tries--; n.Tries <= 0 {
 			fail(n, CauseDrain, fmt.Sprintf("the agent ended %d times while its pipelines were stopped", TriesOld))

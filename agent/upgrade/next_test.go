@@ -145,7 +145,7 @@ func TestNextRefusesWhatCannotBe(t *testing.T) {
 			}
 		}
 	}
-	if len(moves) != 4+5*2+2*2+1+1+2+1+7 {
+	if len(moves) != 4+5*2+2*2+1+5+1+2+1+7 {
 		t.Errorf("%d moves: %v", len(moves), moves)
 	}
 }

@@ -111,6 +111,8 @@ type Record struct {
 	Cause    Cause    `json:"cause,omitempty"`    // the same, for who counts
 	Rejected []string `json:"rejected,omitempty"` // digests that are not tried again; the newest 32
 	Floor    uint64   `json:"secure_floor,omitempty"`
+	// Before: Standby still holds the program before From, which was committed here; it can be gone back to when a boot loader falls back to it.
+	Before bool `json:"standby_is_before,omitempty"`
 	// Unreverted: the backend could not be told to run the old slot; it is told again until it can be.
 	Unreverted bool `json:"unreverted,omitempty"`
 	// Rescue: this upgrade was asked for when no slot could be verified. Active is Factory and runs no pipeline, whatever comes of it.
@@ -140,10 +142,10 @@ func (r *Record) Runs() Slot {
 	return r.Active
 }
 
-// Holds tells that S is held (RULES 22): it counts as retained, and the journal keeps what lies behind it.
+// Holds tells that S is held (RULES 22): it counts as retained, and the journal keeps what lies behind it. From Draining on: S is there before the record says so.
 func (r *Record) Holds() bool {
 	switch r.State {
-	case Saved, Switched, Probation, Committing, Rollback, Restoring:
+	case Draining, Saved, Switched, Probation, Committing, Rollback, Restoring:
 		return true
 	}
 	return r.Rescue && r.State != Committed && len(r.Savings) > 0 // of the upgrade that the rescue cut short

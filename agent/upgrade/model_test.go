@@ -1,0 +1,452 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The model: a machine with two slots and a factory program, a helper or a boot loader, one process at a time, and what an upgrade is about in the plainest terms. All that decides is Next, Decide and
+// Boot themselves. Each step is one durable thing; a crash may come before and behind any.
+
+// qualities are those of the first program that is asked for; the second one is good.
+var qualities = []string{"good", "crashes at once", "never ready", "hangs", "corrupts its state", "no sink", "unreadable", "dies before its commit", "now so, now so", "fails its self-test"}
+
+var digests = map[string]string{"old": digest("0"), "new1": digest("1"), "new2": digest("2")}
+
+type world struct {
+	r       Record
+	slots   [3]string // of factory, a, b: "", "part", "rot", "old", "new1", "new2"
+	quality string
+
+	loader  bool // a boot loader chooses the slot and counts too; else the helper links
+	primary Slot
+	left    int // starts that the loader leaves the primary; -1: it is good
+	up      Slot
+
+	alive    bool
+	booted   Slot
+	prog     string // what was in the slot then
+	rescue   bool
+	told     bool // Started
+	late     bool // fault: the start is counted by the program itself
+	run      Running
+	stopped  bool // behind S
+	restored bool
+
+	s       bool   // S is there, and the journal behind it
+	lineage string // who made the newest checkpoint: old, new1 …; "bad": nobody can read it
+	held    string // whose results wait in the outbox; "": nobody's
+	out     string // whose results went out behind S; "": nobody's
+	starts  int    // of the program on trial, in this phase
+	asks    int
+	rots    int
+	fails   int // of Revert
+}
+
+func index(s Slot) int { return slices.Index([]Slot{Factory, SlotA, SlotB}, s) }
+
+func (w *world) usable(s Slot) bool {
+	c := w.slots[index(s)]
+	return c == "old" || c == "new1" || c == "new2"
+}
+
+// key tells worlds apart. Began, Why and what only grows are left out.
+func (w *world) key() string {
+	var bits, bit uint64 = 0, 1
+	for _, set := range []bool{w.r.Again, w.r.Unreverted, w.r.Rescue, w.r.Cause.Rejects(), w.loader, w.alive, w.rescue, w.told, w.late, w.stopped, w.restored, w.s, len(w.r.Savings) > 0, w.r.Before, w.r.From.SHA256 == ""} {
+		if set {
+			bits |= bit
+		}
+		bit <<= 1
+	}
+	b := make([]byte, 0, 128)
+	for _, n := range []int{w.r.Tries, w.left, w.starts, w.asks, w.rots, w.fails, int(bits & 0xff), int(bits >> 8)} {
+		b = append(b, byte(n))
+	}
+	for _, s := range []string{string(w.r.State), string(w.r.Active), string(w.r.Standby), w.r.Target.Version, w.slots[1], w.slots[2], string(w.primary), string(w.up), string(w.booted), w.prog, string(w.run), w.lineage, w.held, w.out} {
+		b = append(append(b, s...), 0)
+	}
+	for _, d := range w.r.Rejected {
+		b = append(b, d[0])
+	}
+	return string(b)
+}
+
+func (w *world) String() string {
+	return fmt.Sprintf("%q tries %d again %v active %s standby %s target %s rescue %v why %q; slots %q, loader %v %s %d up %q; runs %q %s told %v rescue %v pipelines %s; S %v by %s held %q out %q asks %d rots %d", w.r.State, w.r.Tries, w.r.Again, w.r.Active, w.r.Standby,
+		w.r.Target.Version, w.r.Rescue, w.r.Why, w.slots, w.loader, w.primary, w.left, w.up, w.booted, w.prog, w.told, w.rescue, w.run, w.s, w.lineage, w.held, w.out, w.asks, w.rots)
+}
+
+// model is a run of the checker; fault is planted.
+type model struct {
+	fault string
+	asks  []string // what may be asked for; a rescue asks once more
+	many  int      // documents
+	rots  int      // slots that may be damaged
+	wrong string   // the first breach of an invariant
+}
+
+func (m *model) breach(w *world, what string) {
+	if m.wrong == "" {
+		m.wrong = fmt.Sprintf("%s: %s", what, w)
+	}
+}
+
+// next writes what an event makes of the record.
+func (m *model) next(w world, e Event) world {
+	n, err := Next(w.r, e)
+	if err != nil {
+		m.breach(&w, err.Error())
+		return w
+	}
+	if n.State != w.r.State && (n.State == Switched || n.State == Committing) {
+		w.starts = 0
+	}
+	w.r = n
+	return w
+}
+
+func (w world) dead() world {
+	w.alive, w.booted, w.prog, w.rescue, w.told, w.late, w.run, w.stopped, w.restored = false, "", "", false, false, false, RunNone, false, false
+	return w
+}
+
+func (w world) reboot() world {
+	w = w.dead()
+	w.up = ""
+	return w
+}
+
+// restart is backend.Restart.
+func (w world) restart() world {
+	if w.loader {
+		return w.reboot()
+	}
+	return w.dead()
+}
+
+// start is the helper, or the loader and then the helper.
+func (m *model) start(w world) (counted world, fair []world) {
+	link, rescue, n := w.up, false, w.r
+	switch {
+	case !w.loader:
+		n, link, rescue = Boot(w.r, Moment{}, w.usable)
+	case w.up == "":
+		w.up = w.primary
+		if w.left == 0 { // used up: the other one, for good
+			w.up = map[Slot]Slot{SlotA: SlotB, SlotB: SlotA}[w.primary]
+			w.primary, w.left = w.up, -1
+		} else if w.left > 0 {
+			w.left--
+		}
+		return w, []world{w}
+	case !w.usable(w.up):
+		if w.left < 0 {
+			w.left = 0 // a system that was good and does not come up: loaders fall back in the end
+		}
+		return w, []world{w.reboot()}
+	default:
+		n, _ = Next(w.r, Event{Kind: Counted, Booted: link})
+	}
+	if m.fault != "tries written behind exec" {
+		w.r = n
+	}
+	counted = w
+	w.alive, w.booted, w.prog, w.rescue, w.late = true, link, w.slots[index(link)], rescue, m.fault == "tries written behind exec"
+	if !w.usable(link) {
+		m.breach(&w, "a slot runs that was never staged whole")
+	}
+	if link == w.r.Standby && (w.r.State == Probation || w.r.State == Committing) {
+		w.starts++
+		if w.starts > TriesNew {
+			m.breach(&w, "a program on trial was started more often than it had tries")
+		}
+		if slices.Contains(w.r.Rejected, w.r.Target.SHA256) {
+			m.breach(&w, "a rejected program is tried again")
+		}
+	}
+	return counted, []world{w}
+}
+
+// fair gives what the machine does of itself next: crashes of a bad program are part of that.
+func (m *model) fair(w world) []world {
+	if !w.alive {
+		_, next := m.start(w)
+		return next
+	}
+	if w.late && w.prog == "new1" && w.quality == "crashes at once" {
+		return []world{w.dead()}
+	}
+	if w.late {
+		w.late = false
+		return []world{m.next(w, Event{Kind: Counted, Booted: w.booted})}
+	}
+	if !w.told {
+		w.told = true
+		return []world{m.next(w, Event{Kind: Started, Booted: w.booted, Rescue: w.rescue})}
+	}
+	a := Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue})
+	if m.fault == "the old program runs in committing" && w.r.State == Committing && w.booted == w.r.Active {
+		a = Act{Run: RunAll, Do: Rest}
+	}
+	if a.Run == RunAll && w.run != RunAll && !(w.r.State == Draining && w.stopped) {
+		return []world{m.runAll(w)}
+	}
+	if a.Run == RunNone && w.run != RunNone && a.Do != Restore {
+		w.run = RunNone
+		return []world{w}
+	}
+	if a.Revert && a.Do != Leave {
+		w = w.reverted()
+		if w.booted != w.r.Active {
+			return []world{w.restart()}
+		}
+		return []world{m.next(w, Event{Kind: Reverted})}
+	}
+	return m.act(w, a.Do)
+}
+
+func (w world) reverted() world {
+	if w.r.Active == SlotA || w.r.Active == SlotB {
+		w.primary, w.left = w.r.Active, -1
+	}
+	return w
+}
+
+// runAll starts the pipelines, and their results leave.
+func (m *model) runAll(w world) world {
+	p := w.prog
+	switch w.r.State {
+	case Saved, Switched, Probation, Committing, Rollback, Restoring:
+		m.breach(&w, "pipelines run and results leave")
+	}
+	// The program before reads what the one that was committed wrote: the gate has seen to that.
+	fallback := w.r.State == Committed && w.booted == w.r.Active || w.r.State == Failed && w.r.Number > 0 && w.r.From.SHA256 == ""
+	if !fallback && w.lineage != p && w.lineage != "" {
+		m.breach(&w, p+" goes on from what "+w.lineage+" made")
+	}
+	if slices.Contains(w.r.Rejected, digests[p]) {
+		m.breach(&w, "a rejected program runs pipelines")
+	}
+	if w.held != "" && w.held != p && !fallback {
+		m.breach(&w, p+" lets results of "+w.held+" go")
+	}
+	if !w.r.Releases() {
+		m.breach(&w, "results leave though the record holds them")
+	}
+	if w.held != "" {
+		w.out = w.held
+	}
+	w.run, w.held, w.stopped, w.lineage = RunAll, "", false, p
+	return w
+}
+
+func wentWrong(c Cause) Event { return Event{Kind: Went, Cause: c, Why: "it went wrong"} }
+
+// act is one step of what Decide says.
+func (m *model) act(w world, do Do) []world {
+	s := index(w.r.Standby)
+	switch do {
+	case Gate:
+		return []world{m.next(w, Event{Kind: Passed}), m.next(w, wentWrong(CauseGate))}
+	case Fetch:
+		return []world{m.next(w, Event{Kind: Fetched}), m.next(w, wentWrong(CauseSpace))}
+	case Stage:
+		return m.stage(w, s)
+	case Drain:
+		if w.run == RunAll {
+			w.s, w.run, w.stopped = true, RunNone, true
+			return []world{w}
+		}
+		e := Event{Kind: Drained, Savings: saving()}
+		if w.r.Rescue {
+			e.Savings = nil
+		}
+		return []world{m.next(w, e), m.next(w, wentWrong(CauseDrain))}
+	case Upload:
+		return []world{m.next(w, Event{Kind: Switching}), m.next(w, wentWrong(CauseUpload))}
+	case Activate:
+		w.primary, w.left = w.r.Standby, TriesNew
+		return []world{w.restart()}
+	case Watch:
+		return m.watch(w)
+	case Commit:
+		return m.commit(w)
+	case Revert:
+		if w.fails == 0 {
+			failed := w
+			failed.fails = 1
+			return []world{m.next(w.reverted(), Event{Kind: Reverted}), m.next(failed, Event{Kind: GaveUp})}
+		}
+		return []world{m.next(w.reverted(), Event{Kind: Reverted})}
+	case Leave:
+		return []world{w.reverted().restart()}
+	case Restore:
+		return m.restore(w)
+	case Control:
+		if w.rescue { // help comes from outside, or does not
+			if n, ok := m.ask(w, "new2"); ok {
+				return []world{n}
+			}
+		}
+	}
+	return nil
+}
+
+func (m *model) stage(w world, s int) []world {
+	switch {
+	case w.booted == w.r.Standby:
+		m.breach(&w, "the slot that runs is written to")
+		return nil
+	case w.r.Target.Version == "new1" && w.quality == "fails its self-test":
+		return []world{m.next(w, wentWrong(CauseArtifact))}
+	case w.slots[s] != "part" && w.slots[s] != w.r.Target.Version:
+		w.slots[s] = "part"
+		return []world{w}
+	case w.slots[s] == "part":
+		w.slots[s] = w.r.Target.Version
+		return []world{w}
+	}
+	return []world{m.next(w, Event{Kind: Ready}), m.next(w, wentWrong(CauseStage))}
+}
+
+// watch is a program on probation: as good as it is.
+func (m *model) watch(w world) []world {
+	p := w.prog
+	q := "good"
+	if p == "new1" {
+		q = w.quality
+	}
+	if w.run != RunHeld {
+		switch q {
+		case "crashes at once":
+			return []world{w.dead()}
+		case "no sink", "unreadable":
+			return []world{m.next(w, wentWrong(CauseProbation))}
+		}
+		if m.fault == "S is let go at the switch" {
+			w.s = false
+		}
+		if w.lineage != p && !w.s && len(w.r.Savings) > 0 {
+			m.breach(&w, "S is gone")
+		}
+		w.run, w.lineage, w.held = RunHeld, p, p
+		return []world{w}
+	}
+	if m.fault == "results leave before committed" {
+		w.out = p
+	}
+	passed := m.next(w, Event{Kind: Passed})
+	switch q {
+	case "never ready", "hangs":
+		return []world{w.dead()}
+	case "corrupts its state":
+		w.lineage = "bad"
+		return []world{m.next(w, wentWrong(CauseProbation))}
+	case "now so, now so":
+		return []world{w.dead(), passed, m.next(w, wentWrong(CauseProbation))}
+	}
+	return []world{passed}
+}
+
+func (m *model) commit(w world) []world {
+	p := w.prog
+	if p == "new1" && w.quality == "dies before its commit" {
+		return []world{w.dead()}
+	}
+	if w.run != RunHeld {
+		w.run, w.lineage, w.held = RunHeld, p, p
+		return []world{w}
+	}
+	if m.fault == "released in committing" && w.out == "" {
+		w.out, w.held = p, ""
+		return []world{w}
+	}
+	if w.left >= 0 && w.primary == w.r.Standby {
+		w.left = -1
+		return []world{w}
+	}
+	return []world{m.next(w, Event{Kind: Confirmed})}
+}
+
+func (m *model) restore(w world) []world {
+	p := w.prog
+	switch {
+	case w.out != "" && w.out != p:
+		m.breach(&w, "results of "+w.out+" are upstream, and it is gone back from")
+	case w.held != "" && m.fault != "nothing is dropped":
+		w.held = ""
+		return []world{w}
+	case !w.restored:
+		if !w.s && len(w.r.Savings) > 0 && w.lineage != p {
+			m.breach(&w, "S is gone")
+		}
+		w.lineage, w.restored = p, true
+		return []world{w}
+	}
+	return []world{m.next(w, Event{Kind: Restored})}
+}
+
+// ask is a verified document.
+func (m *model) ask(w world, version string) (world, bool) {
+	if w.asks > m.many || w.asks == m.many && !w.rescue {
+		return w, false
+	}
+	w.asks++
+	standby := SlotB
+	if w.booted == SlotB {
+		standby = SlotA
+	}
+	e := Event{Kind: Asked, Rescue: w.rescue, Record: Record{
+		Scope: "rollout/main", Serial: w.r.Serial + 1, Target: Target{Version: version, SHA256: digests[version]}, From: Target{SHA256: digests[w.prog]}, Active: w.booted, Standby: standby,
+	}}
+	if w.prog == version {
+		return w, false
+	}
+	rejected := slices.Contains(w.r.Rejected, digests[version])
+	n, err := Next(w.r, e)
+	switch {
+	case err != nil:
+		return w, false
+	case rejected:
+		m.breach(&w, "a rejected program is asked for and taken")
+	}
+	w.r, w.out, w.restored = n, "", false
+	return w, true
+}
+
+// adverse gives what a hostile world may do at any time: kills, power cuts, damage, halts, documents, collection of what nobody holds.
+func (m *model) adverse(w world) (list []world) {
+	if w.alive {
+		list = append(list, w.dead())
+		if w.loader {
+			list = append(list, w.reboot())
+		}
+		if w.told && !w.r.Resting() {
+			list = append(list, m.next(w, Event{Kind: Halted, Why: "an operator halts it"}))
+		}
+		if w.told && w.run == RunAll && w.r.Resting() {
+			for _, v := range m.asks {
+				if n, ok := m.ask(w, v); ok {
+					list = append(list, n)
+				}
+			}
+		}
+	} else {
+		counted, _ := m.start(w)
+		list = append(list, counted.reboot()) // between the count and the start
+	}
+	for i := 1; i < 3; i++ {
+		if w.rots < m.rots && w.slots[i] != "" && w.slots[i] != "rot" && w.slots[i] != "part" && (!w.loader || w.rots == 0 && w.slots[i] != "old") {
+			n := w
+			n.slots[i], n.rots = "rot", w.rots+1
+			list = append(list, n)
+		}
+	}
+	if w.s && (!w.r.Holds() || m.fault == "S is let go at the switch" && w.r.State == Switched) {
+		n := w
+		n.s = false
+		list = append(list, n)
+	}
+	return list
+}

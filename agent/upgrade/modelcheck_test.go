@@ -1,0 +1,168 @@
+package upgrade
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// graph is all that can be reached.
+type graph struct {
+	index map[string]int
+	list  []world
+	fair  [][]int
+}
+
+// explore goes through all that a world can become, breadth first.
+func (m *model) explore(begin ...world) *graph {
+	g := &graph{index: map[string]int{}}
+	add := func(w world) int {
+		k := w.key()
+		i, known := g.index[k]
+		if !known {
+			i = len(g.list)
+			g.index[k] = i
+			g.list = append(g.list, w)
+		}
+		return i
+	}
+	for _, w := range begin {
+		add(w)
+	}
+	for i := 0; i < len(g.list) && m.wrong == ""; i++ {
+		var fair []int
+		for _, n := range m.fair(g.list[i]) {
+			fair = append(fair, add(n))
+		}
+		g.fair = append(g.fair, fair)
+		for _, n := range m.adverse(g.list[i]) {
+			add(n)
+		}
+	}
+	return g
+}
+
+// well: an upgrade is at an end, and the pipelines run.
+func (w *world) well() bool {
+	return w.alive && w.told && w.r.Resting() && w.run == RunAll && !w.r.Unreverted
+}
+
+// waits for help from outside: no slot holds a program, or only one that may not run.
+func (w *world) waits() bool {
+	return w.alive && w.told && w.run == RunNone && Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue}).Do == Control
+}
+
+// ends tells what keeps a run without crashes from its end: where nothing comes next, all is well or help is waited for, and nothing goes round for ever.
+func (g *graph) ends() string {
+	const fresh, open, done = 0, 1, 2
+	color := make([]byte, len(g.list))
+	type frame struct{ at, next int }
+	for root := range g.list {
+		stack := []frame{{root, 0}}
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			w := &g.list[f.at]
+			if color[f.at] == done {
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			color[f.at] = open
+			if f.next == 0 && len(g.fair[f.at]) == 0 && !w.well() && !w.waits() {
+				return fmt.Sprintf("it ends, and no pipeline runs: %s", w)
+			}
+			if f.next == len(g.fair[f.at]) {
+				color[f.at] = done
+				continue
+			}
+			n := g.fair[f.at][f.next]
+			f.next++
+			if color[n] == open {
+				return fmt.Sprintf("it goes round for ever: %s", &g.list[n])
+			}
+			if color[n] == fresh {
+				stack = append(stack, frame{n, 0})
+			}
+		}
+	}
+	return ""
+}
+
+// machines: the first upgrade ever, a later one, and one of a whole system.
+func machines(quality string) (list []world) {
+	before := Record{State: Failed, Number: 1, Active: SlotA, Standby: SlotB, From: Target{SHA256: digest("0")}, Target: Target{SHA256: digest("9")}}
+	for _, w := range []world{
+		{slots: [3]string{"old", "", ""}},
+		{slots: [3]string{"old", "old", ""}, r: before},
+		{slots: [3]string{"old", "old", ""}, r: before, loader: true, primary: SlotA, left: -1},
+	} {
+		w.quality, w.lineage, w.run = quality, "old", RunNone
+		list = append(list, w)
+	}
+	return list
+}
+
+// check gives the first thing that is wrong, and how much was looked at.
+func (m *model) check(begin []world) (wrong string, worlds int, ends map[State]int) {
+	g := m.explore(begin...)
+	ends = map[State]int{}
+	for i := range g.list {
+		if g.list[i].well() {
+			ends[g.list[i].r.State]++
+		}
+	}
+	if m.wrong != "" {
+		return m.wrong, len(g.list), ends
+	}
+	return g.ends(), len(g.list), ends
+}
+
+// TestModel: over every order of steps, crashes, power cuts, damage and halts, with programs good and bad.
+func TestModel(t *testing.T) {
+	for _, q := range qualities {
+		wrong, worlds, ends := (&model{asks: []string{"new1"}, many: 1, rots: 1}).check(machines(q))
+		t.Logf("%-24s %6d worlds, at rest and well: %v", q, worlds, ends)
+		if wrong != "" {
+			t.Fatalf("%s: %s", q, wrong)
+		}
+		if ends[Failed] == 0 || ends[Committed] == 0 || ends[RolledBack] == 0 && q != "fails its self-test" || worlds < 1000 { // a bad one's committed is that of the rescue
+			t.Errorf("%s: %d worlds, %v", q, worlds, ends)
+		}
+	}
+}
+
+// TestModelOfTwoUpgrades: what the first one leaves behind does the second one no harm, and what was rejected is not tried again.
+func TestModelOfTwoUpgrades(t *testing.T) {
+	for _, q := range []string{"good", "crashes at once", "corrupts its state"} {
+		wrong, worlds, ends := (&model{asks: []string{"new1", "new2"}, many: 2}).check(machines(q)[1:])
+		t.Logf("%-24s %6d worlds, at rest and well: %v", q, worlds, ends)
+		if wrong != "" {
+			t.Fatalf("%s: %s", q, wrong)
+		}
+	}
+}
+
+// TestModelOfDamage: every slot may be damaged, at any time; the factory's program gets help from outside.
+func TestModelOfDamage(t *testing.T) {
+	wrong, worlds, ends := (&model{asks: []string{"new1"}, many: 1, rots: 2}).check(machines("good")[1:2])
+	t.Logf("%6d worlds, at rest and well: %v", worlds, ends)
+	if wrong != "" {
+		t.Fatal(wrong)
+	}
+}
+
+// TestModelFindsFaults: the model is able to fail.
+func TestModelFindsFaults(t *testing.T) {
+	for _, c := range []struct{ fault, quality, found string }{
+		{"tries written behind exec", "crashes at once", "round for ever"},
+		{"results leave before committed", "now so, now so", "gone back from"},
+		{"released in committing", "good", "gone back from"},
+		{"nothing is dropped", "corrupts its state", "lets results of new1 go"},
+		{"S is let go at the switch", "hangs", "S is gone"},
+		{"the old program runs in committing", "good", "results leave"},
+	} {
+		wrong, worlds, _ := (&model{fault: c.fault, asks: []string{"new1"}, many: 1}).check(machines(c.quality))
+		if !strings.Contains(wrong, c.found) {
+			t.Errorf("planted %q is not found in %d worlds: %s", c.fault, worlds, wrong)
+		}
+	}
+}
