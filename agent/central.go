@@ -298,6 +298,9 @@ func (a *attempt) takeOffsite(ctx context.Context, p *offsitePipe) {
 	p.bytes, p.let = a.coordinator.Metrics().FrameBytes, false
 }
 
+// uploads tells whether there is a central store.
+func (a *Agent) uploads() bool { return a.offsites != nil }
+
 // uploadLast hands over all that the pipeline has, where it stands: it has stopped reading. The uploads go on without it.
 func (a *attempt) uploadLast(ctx context.Context) error {
 	p := a.offsite()

@@ -72,3 +72,9 @@ func trialLeastOf() time.Duration {
 	}
 	return trialLeast
 }
+
+// trialOver: WEIR_TRIAL_LIMIT=DURATION shortens how long a program may be on trial.
+func trialOver(on time.Duration) bool {
+	d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL_LIMIT"))
+	return err == nil && on >= d
+}

@@ -82,7 +82,7 @@ func (u *upgrader) restore(ctx context.Context) error {
 		return err
 	}
 	u.agent.log.Info("the program before runs again, from its savepoints", "version", u.rec.From.Version, "why", u.rec.Why)
-	u.release()
+	u.unhold()
 	u.clean(ctx)
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,58 +28,87 @@ import (
 )
 
 // judge asks whether this gateway can take the program, and now.
-func (u *upgrader) judge(ctx context.Context) error {
-	artifact, err := u.artifact()
+func (u *upgrader) judge(context.Context) error {
+	b, err := u.beginning()
 	if err != nil {
 		return unfitFor(upgrade.CauseGate, "%w", err)
 	}
-	if err := u.space(artifact); err != nil {
-		return unfitFor(upgrade.CauseSpace, "%w", err)
-	}
-	if u.rec.UploadS && u.agent.offsites == nil {
+	if u.rec.UploadS && !u.agent.uploads() {
 		return unfitFor(upgrade.CauseGate, "the savepoints have to be at the central store before the switch, and the config has none")
 	}
-	return u.note(upgrade.Event{Kind: upgrade.Passed})
+	return u.allowed(upgrade.Begin(b), upgrade.Event{Kind: upgrade.Passed})
 }
 
-// artifact is that of the release under way, verified again: the file may have been changed since.
-func (u *upgrader) artifact() (*document.Artifact, error) {
+// allowed notes an event when nothing is against it. What passes by itself is waited for.
+func (u *upgrader) allowed(against []upgrade.Reason, e upgrade.Event) error {
+	for _, r := range against {
+		if !r.Wait {
+			return unfitFor(r.Cause, "%s", r.Text)
+		}
+	}
+	if len(against) > 0 {
+		u.waits(against[0].Text)
+		return errWaits
+	}
+	return u.note(e)
+}
+
+// errWaits is of what passes by itself.
+var errWaits = errors.New("it is not the time")
+
+// beginning gathers what the gates of the beginning ask for.
+func (u *upgrader) beginning() (*upgrade.Beginning, error) {
+	a := u.agent
+	r, artifact, err := u.release()
+	if err != nil {
+		return nil, err
+	}
+	b := &upgrade.Beginning{
+		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: Compat(),
+		Savepoints: a.savepointBytes(), Reserve: a.config.Journal.ReserveBytes, Now: time.Now(), Trusted: a.clock.Stamp().Trusted, Percent: a.config.Upgrade.PowerMin,
+	}
+	if b.Free, err = disk.OS.Free(a.config.StateDir.Value); err != nil {
+		return nil, fmt.Errorf("how much of the disk is free: %w", err)
+	}
+	if b.Power, err = upgrade.ReadPower(os.DirFS(powerDir)); err != nil {
+		a.log.Warn("what feeds this gateway is not known", "error", err)
+	}
+	return b, nil
+}
+
+// powerDir is where Linux tells of supplies.
+const powerDir = "/sys/class/power_supply"
+
+// release is that of the record, verified again: the file may have been changed since.
+func (u *upgrader) release() (*release, *document.Artifact, error) {
 	b, err := os.ReadFile(u.path(releaseFile))
 	if err != nil {
-		return nil, fmt.Errorf("read the release: %w", err)
+		return nil, nil, fmt.Errorf("read the release: %w", err)
 	}
-	_, artifact, err := u.verify(b)
+	r, artifact, err := u.verify(b)
 	if err == nil && artifact.SHA256 != u.rec.Target.SHA256 {
-		err = errors.New("it is of another artifact than the record")
+		err = errors.New("the release that is here is of another artifact than the record")
 	}
-	return artifact, err
+	return r, artifact, err
 }
 
-// space is for the artifact twice (here, and in its slot) and the savepoints, whose size the checkpoints tell.
-func (u *upgrader) space(artifact *document.Artifact) error {
-	free, err := disk.OS.Free(u.agent.config.StateDir.Value)
-	if err != nil {
-		return fmt.Errorf("how much of the disk is free: %w", err)
-	}
-	need := 2 * artifact.Bytes
-	for _, s := range u.agent.all() {
+// savepointBytes is what savepoints of all pipelines take, as far as it is known.
+func (a *Agent) savepointBytes() (n int64) {
+	for _, s := range a.all() {
 		if at := s.running(); at != nil {
 			m := at.coordinator.Metrics()
-			need += int64(m.BaseBytes) + int64(m.FrameBytes)
+			n += int64(m.BaseBytes) + int64(m.FrameBytes)
 			for _, l := range at.links {
-				need += l.queue.Stats().WaitingBytes
+				n += l.queue.Stats().WaitingBytes
 			}
 		}
 	}
-	if free -= u.agent.config.Journal.ReserveBytes; free < need {
-		return fmt.Errorf("%d bytes are free for the program and the savepoints, %d are needed", max(free, 0), need)
-	}
-	return nil
+	return n
 }
 
-// fetch copies the artifact, chunk by chunk: each is durable and has its signed digest, so that the length of what is here says where to go on.
+// fetch brings the artifact to where the backend takes it from.
 func (u *upgrader) fetch(ctx context.Context) error {
-	artifact, err := u.artifact()
+	_, artifact, err := u.release()
 	if err != nil {
 		return unfitFor(upgrade.CauseGate, "%w", err)
 	}
@@ -85,74 +116,51 @@ func (u *upgrader) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from, err := os.Open(l.File)
+	file, err := os.Open(l.File)
 	if err != nil {
 		return unfitFor(upgrade.CauseFetch, "read the artifact: %w", err)
 	}
-	defer from.Close()
-	if err := copyChunks(ctx, from, u.path(partFile), artifact, func(n int64) { u.waits(fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)) }); err != nil {
+	defer file.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Chunks: &fileChunks{file: file, artifact: artifact, gone: cancel}, Progress: func(n int64, _ error) { u.waits(fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)) }}
+	_, err = f.Fetch(ctx, artifact)
+	switch {
+	case errors.Is(err, upgrade.ErrSpace):
+		return unfitFor(upgrade.CauseSpace, "%w", err)
+	case errors.Is(err, upgrade.ErrArtifact):
+		return unfitFor(upgrade.CauseArtifact, "%w", err)
+	case err != nil:
 		return err
 	}
 	return u.note(upgrade.Event{Kind: upgrade.Fetched})
 }
 
-// copyChunks goes on behind the last whole chunk of what is there.
-func copyChunks(ctx context.Context, from io.ReaderAt, part string, artifact *document.Artifact, told func(int64)) (err error) {
-	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o700)
+// fileChunks gives the pieces of a file on this device. One that is wrong stays so: waiting for it would be in vain.
+type fileChunks struct {
+	file     *os.File
+	artifact *document.Artifact
+	gone     context.CancelCauseFunc
+}
+
+// Get implements upgrade.Chunks.
+func (c *fileChunks) Get(_ context.Context, sha string) ([]byte, error) {
+	i := slices.Index(c.artifact.Chunks, sha)
+	b := make([]byte, c.artifact.Length(i))
+	_, err := c.file.ReadAt(b, int64(i)*c.artifact.ChunkBytes)
+	if sum := sha256.Sum256(b); err == nil && hex.EncodeToString(sum[:]) != sha {
+		err = fmt.Errorf("piece %d is not what was signed", i)
+	}
 	if err != nil {
-		return err
+		c.gone(unfitFor(upgrade.CauseFetch, "read the artifact: %w", err))
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	buf := make([]byte, artifact.ChunkBytes)
-	right := func(i int, r io.ReaderAt) ([]byte, bool, error) {
-		b := buf[:artifact.Length(i)]
-		n, err := r.ReadAt(b, int64(i)*artifact.ChunkBytes)
-		if n < len(b) {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return nil, false, err
-		}
-		sum := sha256.Sum256(b)
-		return b, hex.EncodeToString(sum[:]) == artifact.Chunks[i], nil
-	}
-	here := true
-	for i := range artifact.Chunks {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if here {
-			if _, here, err = right(i, f); err != nil {
-				return err
-			}
-			if here {
-				continue
-			}
-		}
-		b, ok, err := right(i, from)
-		if err != nil {
-			return unfitFor(upgrade.CauseFetch, "read the artifact: %w", err)
-		}
-		if !ok {
-			return unfitFor(upgrade.CauseFetch, "chunk %d of the artifact is not what was signed", i)
-		}
-		if _, err := f.WriteAt(b, int64(i)*artifact.ChunkBytes); err != nil {
-			return unfitFor(upgrade.CauseSpace, "write the artifact: %w", err)
-		}
-		if err := f.Sync(); err != nil {
-			return err
-		}
-		told(int64(i)*artifact.ChunkBytes + int64(len(b)))
-	}
-	if err := f.Truncate(artifact.Bytes); err != nil {
-		return err
-	}
-	return f.Sync()
+	return b, nil
 }
 
 // stage has the new program test itself, and puts it into its slot. Nothing runs it yet.
 func (u *upgrader) stage(ctx context.Context) error {
-	f, err := os.Open(u.path(partFile))
+	f, err := os.Open(u.path(slotFile))
 	if err != nil {
 		return unfitFor(upgrade.CauseStage, "%w", err)
 	}
@@ -170,7 +178,7 @@ func (u *upgrader) stage(ctx context.Context) error {
 			return err
 		}
 	}
-	a := upgrade.Artifact{Target: u.rec.Target, Path: u.path(partFile), ReaderAt: f}
+	a := upgrade.Artifact{Target: u.rec.Target, Path: u.path(slotFile), ReaderAt: f}
 	if err := u.backend.Stage(ctx, u.rec.Standby, a, func(permille int) { u.waits(fmt.Sprintf("staged: %d of 1000", permille)) }); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -178,7 +186,11 @@ func (u *upgrader) stage(ctx context.Context) error {
 		return unfitFor(upgrade.CauseStage, "stage: %w", err)
 	}
 	u.agent.die("upgrade-staged")
-	return u.note(upgrade.Event{Kind: upgrade.Ready, Away: u.agent.away()})
+	b, err := u.beginning()
+	if err != nil {
+		return unfitFor(upgrade.CauseGate, "%w", err)
+	}
+	return u.allowed(upgrade.Now(b), upgrade.Event{Kind: upgrade.Ready, Away: u.agent.away()})
 }
 
 const backendSelf = "self"
@@ -194,7 +206,7 @@ const (
 func (u *upgrader) selftest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, selftestWait)
 	defer cancel()
-	path := u.path(partFile)
+	path := u.path(slotFile)
 	if err := os.Chmod(path, 0o700); err != nil {
 		return unfitFor(upgrade.CauseStage, "%w", err)
 	}
@@ -242,23 +254,10 @@ func (b *firstBytes) Write(p []byte) (int, error) {
 
 // away are the sources and sinks that do not answer now.
 func (a *Agent) away() (list []string) {
-	for _, s := range a.sessions() {
-		if s.mqtt.Stats().State != sessionReady {
-			list = append(list, "source "+s.name)
-		}
-	}
-	for _, s := range a.all() {
-		at := s.running()
-		if at == nil {
-			continue
-		}
-		for _, l := range at.links {
-			if !l.sender.Metrics().Prepared.Load() {
-				list = append(list, "sink "+s.name+"/"+l.uid)
-			}
+	for _, e := range a.farEnds() {
+		if !e.Answered {
+			list = append(list, e.Name)
 		}
 	}
 	return list
 }
-
-const sessionReady = "ready"

@@ -255,7 +255,7 @@ func (u *upgrader) hold() {
 	}
 }
 
-func (u *upgrader) release() {
+func (u *upgrader) unhold() {
 	for _, s := range u.rec.Savings {
 		u.agent.journal.Release(upgradeHold + s.UUID)
 	}

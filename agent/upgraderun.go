@@ -56,7 +56,7 @@ func (u *upgrader) run(ctx context.Context) error {
 				continue
 			}
 		}
-		if err != nil && ctx.Err() == nil && err.Error() != told {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errWaits) && err.Error() != told {
 			told = err.Error()
 			u.agent.log.Error("upgrade stands and is tried again", "state", string(u.rec.State), "error", err)
 		}
@@ -182,7 +182,7 @@ func (u *upgrader) resume(ctx context.Context) error {
 		}
 	}
 	u.stopped = map[string]bool{}
-	u.release()
+	u.unhold()
 	return nil
 }
 

@@ -26,7 +26,6 @@ import (
 const (
 	releaseFile = "release.json" // the signed manifest
 	localFile   = "local.json"   // where the artifact lies, and which config runs
-	partFile    = "slot.part"    // the artifact, as far as it is here
 	slotFile    = "slot"         // all of it, where weir-boot looks (agent/upgrade/slots)
 )
 
@@ -86,15 +85,12 @@ func (u *upgrader) ask(_ context.Context, k *upgradeAsk) error {
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(k.o.File)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no file")
-	}
+	sum, size, err := sumOf(k.o.File)
 	if err != nil {
 		return fmt.Errorf("the agent cannot read %s: %w; it runs as its own user, and sees no home directories: put the file where it may", k.o.File, err)
 	}
-	if info.Size() != artifact.Bytes {
-		return fmt.Errorf("%s has %d bytes, and the release's artifact for this gateway has %d", k.o.File, info.Size(), artifact.Bytes)
+	if sum != artifact.SHA256 {
+		return fmt.Errorf("%s has %d bytes and sha256 %s, and the release's artifact for this gateway has %d and %s", k.o.File, size, sum, artifact.Bytes, artifact.SHA256)
 	}
 	return u.accept(k, payload, artifact)
 }
@@ -177,21 +173,30 @@ func (u *upgrader) accept(k *upgradeAsk, r *release, artifact *document.Artifact
 
 // self is the program that runs.
 func (u *upgrader) self() (t upgrade.Target, err error) {
-	f, err := os.Open("/proc/self/exe")
+	sum, n, err := sumOf("/proc/self/exe")
 	if err != nil {
 		return t, fmt.Errorf("read the program that runs: %w", err)
 	}
-	defer f.Close()
-	sum := sha256.New()
-	n, err := io.Copy(sum, f)
-	if err != nil {
-		return t, fmt.Errorf("read the program that runs: %w", err)
-	}
-	t = upgrade.Target{Version: Version(), Backend: u.agent.config.Upgrade.Backend, SHA256: hex.EncodeToString(sum.Sum(nil)), Bytes: n}
+	t = upgrade.Target{Version: Version(), Backend: u.agent.config.Upgrade.Backend, SHA256: sum, Bytes: n}
 	if u.rec.State == upgrade.Committed && u.here.Booted == u.rec.Standby {
 		t.Release, t.SecureVersion, t.MinSecureVersion = u.rec.Target.Release, u.rec.Target.SecureVersion, u.rec.Target.MinSecureVersion
 	}
 	return t, nil
+}
+
+// sumOf is the digest of a regular file, hex, and its size.
+func sumOf(name string) (string, int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", 0, errors.Join(err, errors.New("it is no file"))
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)), n, err
 }
 
 // standby is the slot that the new program is put into: none that runs, and not what the package brought.
@@ -207,11 +212,10 @@ func (u *upgrader) standby() (upgrade.Slot, error) {
 // tidy removes what earlier upgrades have left: their savepoints and their artifact. What cannot be removed now is the next time.
 func (u *upgrader) tidy() {
 	names, err := filepath.Glob(filepath.Join(SavepointDir(u.agent.config), upgradeSavepoints+"*"+SavepointSuffix))
-	for _, name := range append(names, u.path(partFile), u.path(slotFile)) {
-		if e := os.Remove(name); !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(name))
 	}
+	err = errors.Join(err, upgrade.Discard(disk.OS, u.store.Dir))
 	if err != nil {
 		u.agent.log.Warn("what an earlier upgrade kept could not be removed", "error", err)
 	}
@@ -224,9 +228,7 @@ func (u *upgrader) clean(ctx context.Context) {
 			u.agent.log.Warn("what was staged could not be removed", "slot", string(u.rec.Standby), "error", err)
 		}
 	}
-	for _, name := range []string{partFile, slotFile} {
-		if err := os.Remove(u.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			u.agent.log.Warn("what an earlier upgrade kept could not be removed", "error", err)
-		}
+	if err := upgrade.Discard(disk.OS, u.store.Dir); err != nil {
+		u.agent.log.Warn("what an earlier upgrade kept could not be removed", "error", err)
 	}
 }

@@ -3,56 +3,53 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/agent/upgrade"
 )
 
-const (
-	// trialPoll is how often the pipelines on trial are looked at.
-	trialPoll = 100 * time.Millisecond
-	// trialCheckpoints is how many each must have made.
-	trialCheckpoints = 3
-)
+// trialPoll is how often the pipelines on trial are looked at.
+const trialPoll = 100 * time.Millisecond
 
 // watch looks at the program on trial until it is over: it stays, or is gone back from.
 func (u *upgrader) watch(ctx context.Context) error {
 	tick := time.NewTicker(trialPoll)
 	defer tick.Stop()
 	for {
-		failed, waits := u.gates(ctx)
+		failed := u.failed()
+		trial := u.trial(ctx)
+		v := upgrade.Judge(u.rec, trial)
 		full := u.heldBytes() >= u.agent.config.Upgrade.ProbationBytes
-		up := time.Since(u.watched)
-		least := max(trialLeastOf(), time.Duration(u.rec.Probation)*time.Millisecond)
+		if full && !v.Passed && v.Failed == "" { // what only wants time has had it
+			trial.Up, trial.On = math.MaxInt64, math.MaxInt64
+			v = upgrade.Judge(u.rec, trial)
+		}
+		lacks := strings.Join(v.Lacks, "; ")
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case u.agent.fence.err() != nil:
 			return u.agent.fence.err()
-		case failed != "":
-			return unfitFor(upgrade.CauseProbation, "%s", failed)
-		case full && waits != "":
-			return unfitFor(upgrade.CauseProbation, "upgrade.probation_bytes of results were held back before it had shown that it works: %s", waits)
-		case waits == "" && (full || up >= least):
+		case failed+v.Failed != "":
+			return unfitFor(upgrade.CauseProbation, "%s", cmp.Or(failed, v.Failed))
+		case v.Passed:
 			if plantedHasty() {
 				u.letGo()
 			}
-			return u.note(upgrade.Event{Kind: upgrade.Passed, Offline: !u.rec.Contact})
+			return u.note(upgrade.Event{Kind: upgrade.Passed, Offline: v.Offline})
+		case full:
+			return unfitFor(upgrade.CauseProbation, "upgrade.probation_bytes of results were held back before it had shown that it works: %s", lacks)
 		}
-		if e, over := upgrade.Overdue(u.rec, now()); over {
-			if waits != "" {
-				e.Why += ": " + waits
-			}
-			return unfitFor(e.Cause, "%s", e.Why)
+		if e, over := upgrade.Overdue(u.rec, now()); over || trialOver(time.Since(u.watched)) {
+			return unfitFor(upgrade.CauseProbation, "%s: %s", cmp.Or(e.Why, "the new program did not pass its probation"), lacks)
 		}
-		if waits == "" {
-			waits = fmt.Sprintf("it runs well, and is on trial for %s more", (least - up).Round(time.Second))
-		}
-		u.waits(waits)
+		u.waits(lacks)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -60,75 +57,99 @@ func (u *upgrader) watch(ctx context.Context) error {
 	}
 }
 
-// gates tells what has failed, and what has not come yet.
-func (u *upgrader) gates(ctx context.Context) (failed, waits string) {
+// failed tells what no waiting mends: a pipeline that failed on trial, which the old program ran.
+func (u *upgrader) failed() string {
 	for i := range u.rec.Savings {
-		f, w := u.gatesOf(ctx, &u.rec.Savings[i])
-		if f != "" {
-			return f, ""
+		s := u.agent.named(u.rec.Savings[i].Name)
+		if s == nil {
+			continue // Judge says so
 		}
-		if w != "" {
-			waits = w
+		s.mu.Lock()
+		state, restarts, err, at := s.state, s.restarts, cmp.Or(s.err, s.failure), s.current
+		s.mu.Unlock()
+		if state == PipelineFailed || state == PipelineStopped || restarts > 0 {
+			return fmt.Sprintf("pipeline %s is %s: %v", s.name, state, err)
+		}
+		if at == nil {
+			continue
+		}
+		for _, l := range at.links {
+			if m := l.sender.Metrics(); m.Fenced.Load() {
+				return fmt.Sprintf("pipeline %s, sink %s: %s", s.name, l.uid, m.LastError())
+			}
 		}
 	}
-	for _, s := range u.agent.sessions() {
-		if st := s.mqtt.Stats(); st.State != sessionReady && !slices.Contains(u.rec.Away, "source "+s.name) {
-			waits = fmt.Sprintf("broker %s is not connected, and was before: %s", s.name, st.Err)
-		}
-	}
-	return "", waits
+	return ""
 }
 
-func (u *upgrader) gatesOf(ctx context.Context, saving *upgrade.Saving) (failed, waits string) {
-	s := u.agent.named(saving.Name)
-	if s == nil {
-		return fmt.Sprintf("pipeline %s is not in the config any more", saving.Name), ""
+// trial gathers what the gates of the commit ask for.
+func (u *upgrader) trial(ctx context.Context) upgrade.Trial {
+	up := time.Since(u.watched)
+	if least := trialLeastOf(); least != trialLeast && up >= least { // a test has no time
+		up += trialLeast
 	}
-	s.mu.Lock()
-	at, state, restarts, err := s.current, s.state, s.restarts, s.err
-	if err == nil {
-		err = s.failure
+	t := upgrade.Trial{System: u.caps.NeedsReboot, Up: up, On: time.Since(u.watched)}
+	if at := now(); at.Boot == u.rec.Began.Boot {
+		t.On = time.Duration(at.Ns - u.rec.Began.Ns)
 	}
-	s.mu.Unlock()
-	switch {
-	case state == PipelineFailed, state == PipelineStopped, restarts > 0:
-		return fmt.Sprintf("pipeline %s is %s: %v", s.name, state, err), ""
-	case at == nil:
-		return "", fmt.Sprintf("pipeline %s is %s", s.name, state)
-	}
-	pending, err := restorePendingIn(u.agent.pipelineDir(saving.UUID))
-	if err != nil || pending {
-		return "", fmt.Sprintf("pipeline %s has not restored its savepoint", s.name)
-	}
-	for _, l := range at.links {
-		m := l.sender.Metrics()
-		switch {
-		case m.Fenced.Load():
-			return fmt.Sprintf("pipeline %s, sink %s: %s", s.name, l.uid, m.LastError()), ""
-		case !m.Prepared.Load() && m.Held() == "" && !slices.Contains(u.rec.Away, "sink "+s.name+"/"+l.uid):
-			waits = fmt.Sprintf("pipeline %s, sink %s has not answered, and did before: %s", s.name, l.uid, m.LastError())
+	for i := range u.rec.Savings {
+		if s := u.agent.named(u.rec.Savings[i].Name); s != nil {
+			t.Pipelines = append(t.Pipelines, u.tried(ctx, s, &u.rec.Savings[i]))
 		}
 	}
-	if why := u.checkpoints(ctx, at); why != "" && s.running() == at {
-		waits = why
-	}
-	return "", waits
+	t.Ends = u.agent.farEnds()
+	return t
 }
 
-// checkpoints wants three of each pipeline, and has those made that do not come by themselves.
-func (u *upgrader) checkpoints(ctx context.Context, at *attempt) string {
-	made := at.coordinator.Metrics().Committed
-	if made >= trialCheckpoints {
-		return ""
+func (u *upgrader) tried(ctx context.Context, s *supervisor, saving *upgrade.Saving) upgrade.Tried {
+	t := upgrade.Tried{Name: s.name}
+	at := s.running()
+	if at == nil {
+		t.Why = "it is not there yet"
+		return t
 	}
+	if pending, err := restorePendingIn(u.agent.pipelineDir(saving.UUID)); err != nil || pending {
+		t.Why = "it has not restored its savepoint"
+		return t
+	}
+	t.From = saving.SHA256 // the order names it, and goes only when that very savepoint was restored
+	t.Checkpoints = int(at.coordinator.Metrics().Committed)
+	if t.Checkpoints < upgrade.CheckpointsAsked {
+		t.Checkpoints = u.checkpoint(ctx, at)
+	}
+	return t
+}
+
+// checkpoint has one made: none may come by itself.
+func (u *upgrader) checkpoint(ctx context.Context, at *attempt) int {
 	ctx, cancel := context.WithTimeout(ctx, gateWait)
 	defer cancel()
-	at.coordinator.Records(1) // none may have come
-	if _, err := at.coordinator.Trigger(ctx); err != nil {
-		return fmt.Sprintf("pipeline %s has made %d of %d checkpoints: %v", at.spec.Name.Value, made, trialCheckpoints, err)
+	at.coordinator.Records(1)
+	if _, err := at.coordinator.Trigger(ctx); err != nil && ctx.Err() == nil {
+		at.log.Warn("no checkpoint on trial", "error", err)
 	}
-	return fmt.Sprintf("pipeline %s has made %d of %d checkpoints", at.spec.Name.Value, made+1, trialCheckpoints)
+	return int(at.coordinator.Metrics().Committed)
 }
+
+// farEnds are the sources and sinks, and whether they answer.
+func (a *Agent) farEnds() (list []upgrade.FarEnd) {
+	for _, s := range a.sessions() {
+		list = append(list, upgrade.FarEnd{Name: "source " + s.name, Answered: s.mqtt.Stats().State == sessionReady})
+	}
+	for _, s := range a.all() {
+		at := s.running()
+		if at == nil {
+			continue
+		}
+		for _, l := range at.links {
+			m := l.sender.Metrics()
+			list = append(list, upgrade.FarEnd{Name: "sink " + s.name + "/" + l.uid, Answered: m.Prepared.Load() || m.Held() != ""})
+		}
+	}
+	return list
+}
+
+const sessionReady = "ready"
 
 // heldBytes is what waits for the commit.
 func (u *upgrader) heldBytes() (n int64) {
@@ -154,7 +175,7 @@ func (u *upgrader) commit(ctx context.Context) error {
 	}
 	u.letGo()
 	u.agent.log.Info("upgrade is committed", "version", u.rec.Target.Version, "from", u.rec.From.Version, "offline", u.rec.Offline)
-	u.release()
+	u.unhold()
 	u.clean(ctx)
 	for _, s := range u.agent.all() { // what did not run when the program was changed
 		if errors.Is(s.parked, errUpgrading) {

@@ -162,6 +162,26 @@ func NewRootKey(public ed25519.PublicKey, name string) Key {
 	return Key{ID: IDOf(public), Public: FormatLine(public), Name: name}
 }
 
+// RoleOf is the role that the key has; "": none.
+func (r *Root) RoleOf(id KeyID) Role {
+	for _, role := range Roles() {
+		if slices.Contains(r.Of(role).Keys, id) {
+			return role
+		}
+	}
+	return ""
+}
+
+// NameOf is who holds the key, as the document has it; "": it does not say.
+func (r *Root) NameOf(id KeyID) string {
+	for _, k := range r.Keys {
+		if k.ID == id {
+			return k.Name
+		}
+	}
+	return ""
+}
+
 // Public is the public key that the document has under this name, nil if it has none.
 func (r *Root) Public(id KeyID) ed25519.PublicKey {
 	for _, k := range r.Keys {

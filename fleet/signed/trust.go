@@ -153,23 +153,40 @@ func (r *Root) verify(e *Envelope, role Role, fault planted) error {
 	if fault.anyRole {
 		keys = slices.Concat(r.Roles.Root.Keys, r.Roles.Release.Keys, r.Roles.Deploy.Keys)
 	}
-	message, good := Message(e.Type, e.Payload), 0
+	message := Message(e.Type, e.Payload)
 	if fault.typeUnbound {
 		message = e.Payload
 	}
+	good, wrong := r.signed(e, keys, message)
+	if len(wrong) > 0 && !fault.wrongPasses {
+		return fmt.Errorf("%w by the key %s, which has the role %s", ErrSignature, wrong[0], role)
+	}
+	if len(good) < g.Threshold {
+		return fmt.Errorf("%w: %d of %d that the role %s needs in root %d", ErrThreshold, len(good), g.Threshold, role, r.Version)
+	}
+	return nil
+}
+
+// Signed are the keys of the role that have signed, and those whose signature is wrong. It decides nothing; Verify and Advance do.
+func (r *Root) Signed(e *Envelope, role Role) (good, wrong []KeyID) {
+	g := r.Of(role)
+	if g == nil {
+		return nil, nil
+	}
+	return r.signed(e, g.Keys, Message(e.Type, e.Payload))
+}
+
+func (r *Root) signed(e *Envelope, keys []KeyID, message []byte) (good, wrong []KeyID) {
 	for _, id := range keys {
 		for _, s := range e.Signatures { // at most one of a key, by Parse
 			switch {
 			case s.Key != id:
 			case ed25519.Verify(r.Public(id), message, s.Sig):
-				good++
-			case !fault.wrongPasses:
-				return fmt.Errorf("%w by the key %s, which has the role %s", ErrSignature, id, role)
+				good = append(good, id)
+			default:
+				wrong = append(wrong, id)
 			}
 		}
 	}
-	if good < g.Threshold {
-		return fmt.Errorf("%w: %d of %d that the role %s needs in root %d", ErrThreshold, good, g.Threshold, role, r.Version)
-	}
-	return nil
+	return good, wrong
 }

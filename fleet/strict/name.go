@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Bounds that all documents share.
@@ -26,6 +27,8 @@ func Name(s string) error {
 		return fmt.Errorf("a name of %d bytes, at most %d are allowed", len(s), NameMost)
 	case strings.TrimSpace(s) != s:
 		return fmt.Errorf("the name %q begins or ends with a space", s)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("the name %q is not UTF-8", s)
 	case strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }):
 		return fmt.Errorf("the name %q has characters that do not print", s)
 	}
