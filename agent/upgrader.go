@@ -35,6 +35,7 @@ type upgrader struct {
 	held    *probation      // of a program on trial
 	stopped map[string]bool // pipelines that this process has stopped for the upgrade
 	watched time.Time       // since when this process is on trial
+	least   time.Duration   // that it is on trial, whatever is set: a test has no time
 	checked map[string]uint64
 
 	mu   sync.Mutex
@@ -48,7 +49,7 @@ type upgrader struct {
 // openUpgrader reads the record and decides what this start is: it writes nothing.
 func (a *Agent) openUpgrader() (*upgrader, error) {
 	u := &upgrader{
-		agent: a, store: upgrade.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "upgrade")}, backend: a.options.Backend,
+		agent: a, least: trialLeastOf(), store: upgrade.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "upgrade")}, backend: a.options.Backend,
 		asks: make(chan *upgradeAsk), ended: make(chan struct{}), leave: make(chan struct{}), stopped: map[string]bool{}, checked: map[string]uint64{}, here: upgrade.Situation{Booted: upgrade.Factory},
 	}
 	rec, err := u.store.Read()

@@ -85,7 +85,7 @@ func (u *upgrader) failed() string {
 // trial gathers what the gates of the commit ask for.
 func (u *upgrader) trial(ctx context.Context) upgrade.Trial {
 	up := time.Since(u.watched)
-	if least := trialLeastOf(); least != trialLeast && up >= least { // a test has no time
+	if u.least != trialLeast && up >= u.least { // a test has no time
 		up += trialLeast
 	}
 	t := upgrade.Trial{System: u.caps.NeedsReboot, Up: up, On: time.Since(u.watched)}
@@ -113,7 +113,7 @@ func (u *upgrader) tried(ctx context.Context, s *supervisor, saving *upgrade.Sav
 		return t
 	}
 	t.From = saving.SHA256 // the order names it, and goes only when that very savepoint was restored
-	t.Checkpoints = int(at.coordinator.Metrics().Committed)
+	t.Checkpoints = at.rounds()
 	if t.Checkpoints < upgrade.CheckpointsAsked {
 		t.Checkpoints = u.checkpoint(ctx, at)
 	}
@@ -128,7 +128,13 @@ func (u *upgrader) checkpoint(ctx context.Context, at *attempt) int {
 	if _, err := at.coordinator.Trigger(ctx); err != nil && ctx.Err() == nil {
 		at.log.Warn("no checkpoint on trial", "error", err)
 	}
-	return int(at.coordinator.Metrics().Committed)
+	return at.rounds()
+}
+
+// rounds are the checkpoints of this attempt, those too for which there was nothing to write.
+func (a *attempt) rounds() int {
+	m := a.coordinator.Metrics()
+	return int(m.Committed + m.Idle)
 }
 
 // farEnds are the sources and sinks, and whether they answer.
