@@ -34,7 +34,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Store is the directory that keeps the record. One process at a time uses it; the helper's runs end before the agent's begins.
+// Store is the directory that keeps the record. One process at a time uses it; the helper's runs end before the agent's begins. Who may more than the one that the directory belongs to gives it disk.Beneath(state_dir), which follows
+// no link.
 type Store struct {
 	FS  disk.FS
 	Dir string

@@ -28,8 +28,10 @@ type Artifact struct {
 type Compat struct {
 	// Formats are those that a roll-back has to read: journal, registry, identity, clock, outbox, savepoint …
 	Formats map[string]Versions `json:"formats" most:"256"`
-	// State are the kinds of state that savepoints hold: operators by their kind.
+	// State are the kinds of state that savepoints hold, by the type that these give to a table: ops.dedup.
 	State map[string]Versions `json:"state" most:"256"`
+	// Behaviours are the versions of what steps do, by their kind. One that rises keeps no program away: where a replay begins before it, its streams begin a new generation.
+	Behaviours map[string]uint64 `json:"behaviours,omitempty" most:"256"`
 }
 
 // Versions are the versions of one format.

@@ -14,11 +14,15 @@ import (
 
 // TestFileSystems: the real file system and the one in memory do the same.
 func TestFileSystems(t *testing.T) {
-	for name, fsys := range map[string]disk.FS{"os": disk.OS, "mem": disktest.NewMem(), "faulty": disktest.NewFaulty(disktest.NewMem())} {
+	for name, fsys := range map[string]disk.FS{"os": disk.OS, "beneath": disk.OS, "mem": disktest.NewMem(), "faulty": disktest.NewFaulty(disktest.NewMem())} {
 		t.Run(name, func(t *testing.T) {
 			root := "/root"
-			if name == "os" {
+			switch name {
+			case "os":
 				root = t.TempDir()
+			case "beneath":
+				root = t.TempDir()
+				fsys = disk.Beneath(root)
 			}
 			dir := filepath.Join(root, "a", "b")
 			if _, err := fsys.List(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -36,6 +36,8 @@ var forbidden = []struct {
 	{"pipeline/exec", []string{"pipeline/mqtt"}, "the engine knows a journal, no session"},
 	{"boards", []string{"pipeline", "store", "snapshot", "uplink"}, "what is known of hardware knows nothing of weir; the config reads it"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
+	{"agent/upgrade", []string{"pipeline", "snapshot", "uplink", "store/log", "store/journal", "store/outbox", "store/boltkv", "store/pebblekv", "agent/config", "agent/record", "boards"}, "the helper outside the slots links it: files and documents are all it knows"},
+	{"fleet", []string{"pipeline", "store", "snapshot", "boards"}, "documents know nobody"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
 
@@ -79,6 +81,8 @@ func TestRulesFindABreach(t *testing.T) {
 		{"boards", module + "store/disk"},
 		{"boards", module + "agent/config"},
 		{"pipeline/plan", module + "pipeline/mqtt"},
+		{"agent/upgrade", module + "agent/config"},
+		{"fleet/document", module + "store/disk"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {
 			t.Errorf("%s importing %s is not found", c.from, c.to)
