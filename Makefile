@@ -28,8 +28,9 @@ deps: ## install what a fresh Debian machine lacks for the tests: mosquitto, pos
 	@tests/deps.sh
 
 .PHONY: build
-build: ## build bin/weir for this machine
+build: ## build bin/weir, and its helper bin/weir-boot, for this machine
 	$(GO) build -tags $(TAGS) $(RELEASE) -o $(BIN) ./agent/cmd/weir
+	$(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)-boot ./agent/cmd/weir-boot
 
 .PHONY: small
 small: ## build OUT (default bin/weir-small) for this machine: without Pebble, S3, NATS and PostgreSQL
@@ -43,13 +44,16 @@ CROSS_amd64 := GOARCH=amd64 GOAMD64=v1
 
 .PHONY: cross
 cross: cross-arm64 cross-armv7 cross-amd64 cross-arm64-nopebble ## build for the gateways (arm64, with and without Pebble; armv7; amd64) into DIR (default bin), show the sizes
-	@ls -l $(DIR) | awk '/weir-linux/{printf "  %-32s %.2f MB\n", $$9, $$5/1e6}'
+	@ls -l $(DIR) | awk '/weir-(boot-)?linux/{printf "  %-32s %.2f MB\n", $$9, $$5/1e6}'
 
-cross-%-nopebble:
+cross-%-nopebble: boot-%
 	GOOS=linux $(CROSS_$*) $(GO) build -tags $(SMALL),$(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$*-nopebble ./agent/cmd/weir
 
-cross-%:
+cross-%: boot-%
 	GOOS=linux $(CROSS_$*) $(GO) build -tags $(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$* ./agent/cmd/weir
+
+boot-%: # the helper that chooses among programs, for both builds of a processor
+	GOOS=linux $(CROSS_$*) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(DIR)/weir-boot-linux-$* ./agent/cmd/weir-boot
 
 # Debian's names of the processors. Its armhf is ARMv7; Raspberry Pi OS calls ARMv6 so as well, which is not built.
 DEB_arm64 := arm64
@@ -62,7 +66,7 @@ deb: deb-arm64 deb-armhf deb-amd64 ## Debian packages for the gateways (arm64, a
 
 deb-%: build nfpm
 	@$(MAKE) -s cross-$(DEB_$*)
-	@NFPM=bin/nfpm SOURCE_DATE_EPOCH=$(BUILD_TIME) DEB_VERSION=$(DEB_VERSION) packaging/deb/build.sh $* $(DIR)/weir-linux-$(DEB_$*) $(BIN) $(DIR)
+	@NFPM=bin/nfpm SOURCE_DATE_EPOCH=$(BUILD_TIME) DEB_VERSION=$(DEB_VERSION) packaging/deb/build.sh $* $(DIR)/weir-linux-$(DEB_$*) $(DIR)/weir-boot-linux-$(DEB_$*) $(BIN) $(DIR)
 
 .PHONY: nfpm
 nfpm: # what makes packages, of a module of its own
@@ -79,7 +83,7 @@ sizes: cross ## cross, and fail when an arm64 binary is larger than it may be: 2
 
 .PHONY: sbom
 sbom: cross ## write what each binary of cross is made of beside it, as CycloneDX (DIR/*.cdx.json)
-	@for f in $(DIR)/weir-linux-*; do case $$f in *.json) ;; *) $(GO) run ./tests/sbom $$f >$$f.cdx.json && echo "  $$f.cdx.json";; esac; done
+	@for f in $(DIR)/weir-linux-* $(DIR)/weir-boot-linux-*; do case $$f in *.json) ;; *) $(GO) run ./tests/sbom $$f >$$f.cdx.json && echo "  $$f.cdx.json";; esac; done
 
 .PHONY: reproducible
 reproducible: ## build ARCH (default arm64-nopebble) again in another directory with nothing in the cache: the same bytes

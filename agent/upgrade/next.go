@@ -31,6 +31,8 @@ func Next(r Record, e Event) (Record, error) {
 		counted(&n, e)
 	case Halted:
 		halted(&n, e)
+	case Replaced:
+		replaced(&n, e)
 	case Went:
 		err = went(&n, e)
 	default:

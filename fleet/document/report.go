@@ -21,10 +21,12 @@ type State struct {
 
 // Progress is how a gateway fares in an upgrade: also the body of _fleet/rollout/ID/GATEWAY.json.
 type Progress struct {
-	Gateway  string   `json:"gateway"`
-	Rollout  string   `json:"rollout,omitempty"` // id; "": by a command
-	Release  string   `json:"release"`
-	State    string   `json:"state"` // agent/upgrade's
+	Gateway string `json:"gateway"`
+	Rollout string `json:"rollout,omitempty"` // id; "": by a command
+	Release string `json:"release"`
+	State   string `json:"state"` // agent/upgrade's
+	// Outcome is how it ended: committed, rolled back, failed, gated (it was never tried: space, board, compatibility …), expired, halted. "": it has not.
+	Outcome  string   `json:"outcome,omitempty"`
 	Why      string   `json:"why,omitempty" most:"1024"`
 	From     string   `json:"from"` // versions
 	To       string   `json:"to"`

@@ -63,7 +63,7 @@ func TestPackageIsReproducible(t *testing.T) {
 	build := func(umask, zone string) []byte {
 		t.Helper()
 		dir := t.TempDir()
-		cmd := exec.Command("sh", "-c", "umask "+umask+"; exec packaging/deb/build.sh amd64 "+program+" "+program+" "+dir)
+		cmd := exec.Command("sh", "-c", "umask "+umask+"; exec packaging/deb/build.sh amd64 "+program+" "+program+" "+program+" "+dir)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000", "DEB_VERSION=1.0", "TZ="+zone)
 		if out, err := cmd.CombinedOutput(); err != nil {

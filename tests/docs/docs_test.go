@@ -295,7 +295,7 @@ func TestUnit(t *testing.T) {
 		t.Skip("systemd-analyze is not installed")
 	}
 	unit := filepath.Join(t.TempDir(), "weir.service")
-	text := strings.ReplaceAll(read(t, root+"/configs/systemd/weir.service"), "/usr/bin/weir", weir)
+	text := strings.NewReplacer("/usr/bin/weir", weir, "/var/lib/weir-boot/current/weir", weir, "/usr/lib/weir/weir-boot", weir).Replace(read(t, root+"/configs/systemd/weir.service"))
 	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -35,9 +35,10 @@ var forbidden = []struct {
 	{"pipeline/plan", []string{"pipeline/mqtt"}, "the plan knows topics, no session"},
 	{"pipeline/exec", []string{"pipeline/mqtt"}, "the engine knows a journal, no session"},
 	{"boards", []string{"pipeline", "store", "snapshot", "uplink"}, "what is known of hardware knows nothing of weir; the config reads it"},
+	{"agent/boot", []string{"pipeline", "snapshot", "uplink", "boards", "store/log", "store/journal", "store/outbox", "agent/config", "agent/api", "agent/record", "agent/identity", "agent/upgrade/slots"}, "the helper is small, and runs as root"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
-	{"agent/upgrade", []string{"pipeline", "snapshot", "uplink", "store/log", "store/journal", "store/outbox", "store/boltkv", "store/pebblekv", "agent/config", "agent/record", "boards"}, "the helper outside the slots links it: files and documents are all it knows"},
-	{"fleet", []string{"pipeline", "store", "snapshot", "boards"}, "documents know nobody"},
+	{"agent/upgrade", []string{"pipeline", "snapshot", "uplink", "agent/boot", "agent/api", "store/log", "store/journal", "store/outbox", "store/boltkv", "store/pebblekv", "agent/config", "agent/record", "boards"}, "the helper outside the slots links it: files and documents are all it knows"},
+	{"fleet", []string{"pipeline", "store", "snapshot", "agent", "boards"}, "documents know nobody"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
 
@@ -82,6 +83,8 @@ func TestRulesFindABreach(t *testing.T) {
 		{"boards", module + "agent/config"},
 		{"pipeline/plan", module + "pipeline/mqtt"},
 		{"agent/upgrade", module + "agent/config"},
+		{"agent/boot", module + "agent/config"},
+		{"agent/upgrade/slots", module + "agent/boot"},
 		{"fleet/document", module + "store/disk"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {

@@ -112,8 +112,10 @@ func TestUpgradeDowngradeRemovePurge(t *testing.T) {
 	if !strings.Contains(out, "/var/lib/weir stays") || !strings.Contains(out, "/var/lib/weir-files stays") {
 		t.Errorf("the purge says: %s", out)
 	}
-	if _, err := os.Stat(m.path("/etc/weir/weir.yaml")); !os.IsNotExist(err) {
-		t.Errorf("the purge left the config: %v", err)
+	for _, name := range []string{"/etc/weir/weir.yaml", "/var/lib/weir-boot"} {
+		if _, err := os.Stat(m.path(name)); !os.IsNotExist(err) {
+			t.Errorf("the purge left %s: %v", name, err)
+		}
 	}
 	if got := len(m.results(t)); got != next {
 		t.Errorf("%d results behind the purge, want %d", got, next)
@@ -127,7 +129,7 @@ func TestUpgradeDowngradeRemovePurge(t *testing.T) {
 	goesOn("behind a purge that kept the state", newVersion)
 
 	m.run(t, "env", "WEIR_PURGE_STATE=yes", "dpkg", "--purge", "weir")
-	for _, dir := range []string{"/var/lib/weir", "/var/lib/weir-files", "/etc/weir", "/etc/systemd/system/multi-user.target.wants/weir.service"} {
+	for _, dir := range []string{"/var/lib/weir", "/var/lib/weir-files", "/var/lib/weir-boot", "/usr/lib/weir", "/etc/weir", "/etc/systemd/system/multi-user.target.wants/weir.service"} {
 		if _, err := os.Lstat(m.path(dir)); !os.IsNotExist(err) {
 			t.Errorf("%s is there behind the whole purge: %v", dir, err)
 		}

@@ -23,7 +23,7 @@ import (
 type machine struct {
 	dir   string // its root, as the test sees it
 	init  *exec.Cmd
-	group string // its cgroup; "": that of the test
+	group []string // its cgroups, one of each boot; none: that of the test
 	log   *os.File
 }
 
@@ -101,11 +101,11 @@ func (m *machine) ownGroup() (close func()) {
 			if _, err := os.Stat(filepath.Join(mounted, "cgroup.procs")); err != nil {
 				continue
 			}
-			group := filepath.Join(mounted, path, fmt.Sprintf("weir-test-%d", os.Getpid()))
+			group := filepath.Join(mounted, path, fmt.Sprintf("weir-test-%d-%d", os.Getpid(), len(m.group)))
 			if os.Mkdir(group, 0o755) != nil {
 				continue
 			}
-			m.group = group
+			m.group = append(m.group, group)
 			if fd, err := unix.Open(group, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 				m.init.SysProcAttr.UseCgroupFD, m.init.SysProcAttr.CgroupFD = true, fd
 				return func() { unix.Close(fd) }
@@ -127,16 +127,15 @@ func (m *machine) stop() {
 		}
 	}
 	m.log.Close()
-	if m.group == "" {
-		return
-	}
 	var groups []string
-	filepath.WalkDir(m.group, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			groups = append(groups, path)
-		}
-		return nil
-	})
+	for _, group := range m.group {
+		filepath.WalkDir(group, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				groups = append(groups, path)
+			}
+			return nil
+		})
+	}
 	for i := len(groups) - 1; i >= 0; i-- {
 		for range 50 { // until the last process is gone
 			if os.Remove(groups[i]) == nil {

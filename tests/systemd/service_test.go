@@ -22,7 +22,7 @@ func fresh(t *testing.T) *machine {
 	m := need(t)
 	m.try("systemctl", "kill", "-s", "KILL", "weir")
 	m.run(t, "env", "WEIR_PURGE_STATE=yes", "dpkg", "--purge", "weir")
-	m.run(t, "rm", "-rf", "/etc/weir", "/var/lib/weir", "/var/lib/weir-files", "/run/weir", "/etc/systemd/system/weir.service.d")
+	m.run(t, "rm", "-rf", "/etc/weir", "/var/lib/weir", "/var/lib/weir-files", "/var/lib/weir-boot", "/run/weir", "/run/weir-boot", "/etc/systemd/system/weir.service.d")
 	m.run(t, "systemctl", "daemon-reload")
 	m.try("systemctl", "reset-failed", "weir")
 	t.Cleanup(func() {

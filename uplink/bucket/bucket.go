@@ -20,6 +20,8 @@ var (
 	ErrExists = errors.New("an object has that name")
 	// ErrChanged: the object is not the version that was to be replaced.
 	ErrChanged = errors.New("the object was changed by another writer")
+	// ErrUnchanged: the object is the version that the reader has.
+	ErrUnchanged = errors.New("the object has not changed")
 	// ErrUnconditional: the endpoint ignores If-None-Match or If-Match. What relies on them must not be written there.
 	ErrUnconditional = errors.New("the S3 endpoint ignores conditional puts")
 	// ErrSkewed: the store refuses requests because this device's clock and its own differ. The error says by how much.
@@ -41,6 +43,8 @@ type Bucket interface {
 	Prepare(ctx context.Context, dir string) error
 	// Get gives an object and its version; one of more than BytesMaxOf(ctx) bytes is ErrTooLarge. An object that Create found taken is durable when Get gives it.
 	Get(ctx context.Context, name string) (body []byte, version string, err error)
+	// GetNewer is Get for a reader that has a version: ErrUnchanged when the object is that one, without its body. "" is none.
+	GetNewer(ctx context.Context, name, version string) (body []byte, newer string, err error)
 	// Put puts an object whatever is there. It is for names that say what the object holds: a repeat is harmless.
 	Put(ctx context.Context, name string, body []byte) error
 	// Create puts an object under a name that is free, else ErrExists. A repeat of a Create that was carried out gives ErrExists.

@@ -182,6 +182,15 @@ func (d *Directory) Get(ctx context.Context, name string) ([]byte, string, error
 	return b, versionOf(b), nil
 }
 
+// GetNewer reads the file all the same: its bytes are its version.
+func (d *Directory) GetNewer(ctx context.Context, name, version string) ([]byte, string, error) {
+	b, now, err := d.Get(ctx, name)
+	if err == nil && now == version {
+		return nil, "", fmt.Errorf("get %s: %w", name, ErrUnchanged)
+	}
+	return b, now, err
+}
+
 // versionOf: what is replaced never repeats, each has another count, writer or claim.
 func versionOf(b []byte) string {
 	sum := sha256.Sum256(b)

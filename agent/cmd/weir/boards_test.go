@@ -98,13 +98,14 @@ func TestDropInsAreUnits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	programs := strings.NewReplacer("/usr/bin/weir", stub, "/var/lib/weir-boot/current/weir", stub, "/usr/lib/weir/weir-boot", stub)
 	dir := t.TempDir()
 	for _, p := range config.Profiles() {
 		name := filepath.Join(dir, "weir-"+p.ID+".service")
 		if err := os.Mkdir(name+".d", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for file, text := range map[string]string{name: strings.ReplaceAll(string(unit), "/usr/bin/weir", stub), name + ".d/board.conf": boards.DropIn(p, boards.Facts{})} {
+		for file, text := range map[string]string{name: programs.Replace(string(unit)), name + ".d/board.conf": boards.DropIn(p, boards.Facts{})} {
 			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}

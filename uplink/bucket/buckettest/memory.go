@@ -216,10 +216,18 @@ func (m *Memory) Prepare(context.Context, string) error { return nil }
 
 // Get gives an object.
 func (m *Memory) Get(ctx context.Context, name string) (body []byte, version string, err error) {
+	return m.GetNewer(ctx, name, "")
+}
+
+// GetNewer gives an object that is not the version.
+func (m *Memory) GetNewer(ctx context.Context, name, known string) (body []byte, version string, err error) {
 	err = m.do(ctx, "get", name, nil, func([]byte) error {
 		o, ok := m.objects[name]
 		if !ok {
 			return fmt.Errorf("get %s: %w", name, bucket.ErrNotFound)
+		}
+		if o.version == known {
+			return fmt.Errorf("get %s: %w", name, bucket.ErrUnchanged)
 		}
 		if int64(len(o.body)) > bucket.BytesMaxOf(ctx) {
 			return fmt.Errorf("get %s: %w", name, bucket.ErrTooLarge)

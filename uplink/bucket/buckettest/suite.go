@@ -68,6 +68,16 @@ func Run(t *testing.T, b bucket.Bucket, dir string) {
 	if v := holds("h", "v2"); v != v2 {
 		t.Fatalf("version is %s, replace gave %s", v, v2)
 	}
+	_, _, err = b.GetNewer(ctx, dir+"h", v2)
+	is("get what has not changed", err, bucket.ErrUnchanged)
+	if body, v, err := b.GetNewer(ctx, dir+"h", v1); err != nil || string(body) != "v2" || v != v2 {
+		t.Fatalf("get what has changed: %q, version %q, %v", body, v, err)
+	}
+	if body, v, err := b.GetNewer(ctx, dir+"h", ""); err != nil || string(body) != "v2" || v != v2 {
+		t.Fatalf("get without a version: %q, version %q, %v", body, v, err)
+	}
+	_, _, err = b.GetNewer(ctx, dir+"a/none", v2)
+	is("get the news of what is not there", err, bucket.ErrNotFound)
 	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
 	must("put much", b.Put(ctx, dir+"large", large))
 	holds("large", string(large))
