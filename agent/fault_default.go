@@ -40,3 +40,12 @@ func trialLeastOf() time.Duration { return trialLeast }
 
 // trialOver tells nothing: how long a program may be on trial is the record's; tests shorten it.
 func trialOver(time.Duration) bool { return false }
+
+// plantedTrial is a program on trial that is broken; this build has none.
+func plantedTrial(string) {}
+
+// plantedSilence is a sink that does not answer a program on trial; this build has none.
+func plantedSilence() bool { return false }
+
+// plantedUnrestored is a program on trial that cannot restore a savepoint; this build has none.
+func plantedUnrestored() error { return nil }

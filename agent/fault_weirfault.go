@@ -3,7 +3,11 @@
 package agent
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -77,4 +81,34 @@ func trialLeastOf() time.Duration {
 func trialOver(on time.Duration) bool {
 	d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL_LIMIT"))
 	return err == nil && on >= d
+}
+
+// plantedTrial: with WEIR_BAD=exit a program on trial ends at once; with WEIR_BAD=corrupt it first spoils every checkpoint store and outbox.
+func plantedTrial(pipelines string) {
+	bad := os.Getenv("WEIR_BAD")
+	if bad == "corrupt" {
+		filepath.WalkDir(pipelines, func(name string, d fs.DirEntry, err error) error { //nolint:errcheck // what is there is spoiled
+			if err != nil || d.IsDir() {
+				return nil
+			}
+			if in := filepath.Base(filepath.Dir(name)); in == logStoreDir || strings.HasPrefix(in, "s-") {
+				return os.WriteFile(name, []byte(strings.Repeat("spoiled ", 1000)), 0o600)
+			}
+			return nil
+		})
+	}
+	if bad == "corrupt" || bad == "exit" {
+		os.Exit(2)
+	}
+}
+
+// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer.
+func plantedSilence() bool { return os.Getenv("WEIR_BAD") == "sink" }
+
+// plantedUnrestored: with WEIR_BAD=restore a program on trial cannot restore a savepoint.
+func plantedUnrestored() error {
+	if os.Getenv("WEIR_BAD") == "restore" {
+		return errors.New("planted: the savepoint is not understood")
+	}
+	return nil
 }

@@ -48,6 +48,9 @@ func (a *attempt) restorePending(ctx context.Context) error {
 	if err == nil {
 		err = a.agent.crashed("ordered")
 	}
+	if err == nil && a.held.holds() {
+		err = plantedUnrestored()
+	}
 	if err == nil {
 		err = a.restoreSavepoint(ctx, o)
 	}

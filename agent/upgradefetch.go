@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirstream/weir/agent/compat"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/store/disk"
@@ -64,7 +65,7 @@ func (u *upgrader) beginning() (*upgrade.Beginning, error) {
 		return nil, err
 	}
 	b := &upgrade.Beginning{
-		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: Compat(),
+		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
 		Savepoints: a.savepointBytes(), Reserve: a.config.Journal.ReserveBytes, Now: time.Now(), Trusted: a.clock.Stamp().Trusted, Percent: a.config.Upgrade.PowerMin,
 	}
 	if b.Free, err = disk.OS.Free(a.config.StateDir.Value); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -75,7 +76,7 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 		u.act = upgrade.Act{Run: upgrade.RunAll, Do: upgrade.Rest}
 		return u, nil
 	}
-	next, err := upgrade.Next(rec, upgrade.Event{Kind: upgrade.Started, Now: now(), Booted: u.here.Booted, Rescue: u.here.Rescue})
+	next, err := upgrade.Next(u.rec, upgrade.Event{Kind: upgrade.Started, Now: now(), Booted: u.here.Booted, Rescue: u.here.Rescue})
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +103,42 @@ func (u *upgrader) locate() error {
 	ctx, cancel := context.WithTimeout(context.Background(), backendWait)
 	defer cancel()
 	var err error
-	if u.caps, err = u.backend.Probe(ctx); err != nil {
-		return fmt.Errorf("upgrade.backend: %w", err)
+	if u.caps, err = u.backend.Probe(ctx); err == nil {
+		u.here.Booted, err = u.backend.Booted(ctx)
 	}
-	if u.here.Booted, err = u.backend.Booted(ctx); err != nil {
-		return fmt.Errorf("upgrade.backend: which slot runs: %w", err)
+	switch {
+	case err == nil:
+	case u.rec.Resting(): // started by hand, say: it runs as ever
+		u.agent.log.Warn("no other program can be installed from here", "error", err)
+		u.backend = nil
+		return nil
+	default:
+		return fmt.Errorf("upgrade.backend: an upgrade is %s, and which program this is cannot be told: %w", u.rec.State, err)
+	}
+	if h, ok := u.backend.(helped); ok {
+		return u.listen(h)
 	}
 	return nil
+}
+
+// helped is a backend whose helper has a say.
+type helped interface {
+	// Helped gives why the factory program runs in place of what the record asks for, and why it is a rescue; "" each: neither.
+	Helped() (taken, rescue string, err error)
+}
+
+// listen takes up what the helper says of this start.
+func (u *upgrader) listen(h helped) error {
+	taken, rescue, err := h.Helped()
+	if err != nil {
+		return fmt.Errorf("upgrade.backend: %w", err)
+	}
+	u.here.Rescue = u.here.Rescue || rescue != ""
+	if taken == "" {
+		return nil
+	}
+	u.rec, err = upgrade.Next(u.rec, upgrade.Event{Kind: upgrade.Replaced, Now: now(), Why: taken})
+	return err
 }
 
 // backendWait bounds one question to the backend.
@@ -126,7 +156,7 @@ func (u *upgrader) settle() error {
 		return nil
 	}
 	before, err := u.store.Load()
-	if err == nil && u.fresh && before.State != upgrade.Idle {
+	if err == nil && u.fresh && !reflect.DeepEqual(before, u.rec) {
 		u.agent.die("upgrade-before-started")
 		err = u.store.Save(&u.rec)
 		u.agent.die("upgrade-after-started")
@@ -170,7 +200,7 @@ func (u *upgrader) note(e upgrade.Event) error {
 	if err != nil {
 		return err
 	}
-	name := strings.ReplaceAll(string(e.Kind), " ", "-")
+	name := stepName(&u.rec, e.Kind)
 	u.agent.die("upgrade-before-" + name)
 	if err := u.store.Save(&next); err != nil {
 		return err
@@ -184,6 +214,15 @@ func (u *upgrader) note(e upgrade.Event) error {
 		u.agent.log.Info("upgrade", "number", next.Number, "state", string(next.State), "from", next.From.Version, "to", next.Target.Version, "why", next.Why)
 	}
 	return nil
+}
+
+// stepName names a durable step for tests that kill the agent at it: probation-passed, rest-asked.
+func stepName(r *upgrade.Record, k upgrade.Kind) string {
+	state := string(r.State)
+	if r.Resting() {
+		state = "rest"
+	}
+	return strings.ReplaceAll(state+"-"+string(k), " ", "-")
 }
 
 // parks tells why a pipeline is not started; nil: it is.

@@ -4,15 +4,11 @@ package agent
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +18,7 @@ import (
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // slotDir is a backend whose slots are files in a directory. What starts is the test's business, by the record, as it is weir-boot's.
@@ -54,63 +51,32 @@ func (s *slotDir) note(what string, slot upgrade.Slot) error {
 	return nil
 }
 
-// keyNamed is a key that is always the same.
-func keyNamed(name string) signed.KeySigner {
-	seed := sha256.Sum256([]byte("weir test key " + name))
-	return signed.KeySigner(ed25519.NewKeyFromSeed(seed[:]))
-}
-
-// writeRoot makes a fleet with one key for each role, and gives the file of its root.
+// writeRoot gives the file of a fleet's root.
 func writeRoot(t *testing.T, dir string) string {
 	t.Helper()
-	grant := func(name string) signed.Grant {
-		return signed.Grant{Threshold: 1, Since: 1, Keys: []signed.KeyID{keyNamed(name).ID()}}
-	}
-	root := signed.Root{Fleet: "plant", Version: 1, CreatedMs: 1_780_000_000_000, Roles: signed.Grants{Root: grant("root"), Release: grant("release"), Deploy: grant("deploy")}}
-	for _, name := range []string{"root", "release", "deploy"} {
-		root.Keys = append(root.Keys, signed.NewRootKey(keyNamed(name).Public(), name))
-	}
-	payload, err := root.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, err := rig.FleetRoot(t.Context())
 	name := filepath.Join(dir, "root.json")
-	if err := os.WriteFile(name, sealed(t, signed.TypeRoot, payload, "root"), 0o600); err != nil {
+	if err == nil {
+		err = os.WriteFile(name, root, 0o600)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return name
 }
 
-func sealed(t *testing.T, typ string, payload []byte, by string) []byte {
-	t.Helper()
-	e, err := signed.Seal(t.Context(), typ, payload, keyNamed(by))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e.Bytes()
-}
-
 // program is an artifact that says of itself that it is a version, and its signed manifest.
 func program(t *testing.T, dir, version string, change func(*document.Release)) (file string, release []byte) {
 	t.Helper()
-	text := fmt.Sprintf("#!/bin/sh\ncat > /dev/null\necho '{\"version\":%q,\"pipelines\":1}'\n", version)
-	sum := sha256.Sum256([]byte(text))
-	hexed := hex.EncodeToString(sum[:])
-	r := &document.Release{Fleet: "plant", Version: version, CreatedMs: 1_780_000_000_001, SecureVersion: 1, Artifacts: []document.Artifact{{
-		Backend: "self", Arch: runtime.GOARCH, Bytes: int64(len(text)), SHA256: hexed, ChunkBytes: 64 << 10, Chunks: []string{hexed}, Compat: Compat(),
-	}}}
-	if change != nil {
-		change(r)
+	file = filepath.Join(dir, "weir-"+version)
+	err := os.WriteFile(file, fmt.Appendf(nil, "#!/bin/sh\ncat > /dev/null\necho '{\"version\":%q,\"pipelines\":1}'\n", version), 0o600)
+	if err == nil {
+		release, err = rig.Release(t.Context(), file, version, change)
 	}
-	payload, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file = filepath.Join(dir, "weir-"+version)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file, sealed(t, signed.TypeRelease, payload, "release")
+	return file, release
 }
 
 // newUpgradeBench is a bench that can be upgraded.
@@ -339,8 +305,11 @@ func TestUpgradeRefusals(t *testing.T) {
 	if err := os.WriteFile(other, []byte("another file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	payload, err := (&document.Release{Fleet: "plant", Version: "v2", CreatedMs: 1_780_000_000_001, SecureVersion: 1, Artifacts: []document.Artifact{{
-		Backend: "self", Arch: runtime.GOARCH, Bytes: 1, SHA256: strings.Repeat("0", 64), ChunkBytes: 64 << 10, Chunks: []string{strings.Repeat("0", 64)}, Compat: Compat()}}}).Encode()
+	wrong, err := signed.Parse(release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong, err = signed.Seal(t.Context(), signed.TypeRelease, wrong.Payload, rig.FleetKey("deploy"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +317,7 @@ func TestUpgradeRefusals(t *testing.T) {
 		o    api.UpgradeOptions
 		want string
 	}{
-		{api.UpgradeOptions{File: good, Release: sealed(t, signed.TypeRelease, payload, "deploy")}, "release"},
+		{api.UpgradeOptions{File: good, Release: wrong.Bytes()}, "release"},
 		{api.UpgradeOptions{File: good, Release: older}, "fleet"},
 		{api.UpgradeOptions{File: good, Release: arch}, "arm"},
 		{api.UpgradeOptions{File: other, Release: release}, "sha256"},

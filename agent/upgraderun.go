@@ -38,6 +38,7 @@ func (u *upgrader) begin() error {
 	}
 	if u.act.Do == upgrade.Watch {
 		u.watched = time.Now()
+		plantedTrial(u.agent.pipelinesDir())
 	}
 	return nil
 }

@@ -141,18 +141,3 @@ func (u *upgrader) awaitUploads(ctx context.Context) error {
 	}
 	return nil
 }
-
-// readsBack tells that this program can go on with what the new one leaves: only then results may leave while that is on trial, since going back is to its newest checkpoint.
-func (u *upgrader) readsBack() bool {
-	_, artifact, err := u.release()
-	if err != nil {
-		return false
-	}
-	own := Compat()
-	for kind, v := range artifact.Compat.State {
-		if reads, known := own.State[kind]; !known || v.Writes < reads.Least || v.Writes > reads.Most {
-			return false
-		}
-	}
-	return true
-}
