@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -16,6 +17,8 @@ const (
 	shedPoll = 5 * time.Second
 	// shedAfter is how long it has done nothing then: longer than most senders of a gateway are silent, so that one that works gives nothing back.
 	shedAfter = 15 * time.Second
+	// shedStart is when what a start left is given back at the latest: also by an agent that never rests.
+	shedStart = time.Minute
 	// shedApart is how far apart two of them are at least. What is needed again costs some milliseconds.
 	shedApart = 10 * time.Minute
 )
@@ -40,18 +43,23 @@ func shedIdle(ctx context.Context, ready func() error, worked func() uint64, she
 
 // rest remembers since when nothing was done.
 type rest struct {
+	first time.Time // when it was first asked
 	at    uint64
-	since time.Time // zero: never asked
+	since time.Time
 	shed  time.Time // when memory was last given back; zero: never
 	done  bool      // it was, since anything was done
 }
 
 // due tells whether memory is to be given back now, and notes that it is. Pure but for that.
 func (r *rest) due(at uint64, now time.Time) bool {
+	if r.first.IsZero() {
+		r.first = now
+	}
 	if at != r.at || r.since.IsZero() {
 		r.at, r.since, r.done = at, now, false
 	}
-	if r.done || now.Sub(r.since) < shedAfter || !r.shed.IsZero() && now.Sub(r.shed) < shedApart {
+	rests, begun := now.Sub(r.since) >= shedAfter, r.shed.IsZero() && now.Sub(r.first) >= shedStart
+	if r.done || !rests && !begun || !r.shed.IsZero() && now.Sub(r.shed) < shedApart {
 		return false
 	}
 	r.shed, r.done = now, true
@@ -63,6 +71,7 @@ func shedMemory() {
 	if plantedHoard {
 		return
 	}
+	runtime.GC() // what lies in pools for reuse goes with the second collection, which FreeOSMemory makes
 	debug.FreeOSMemory()
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -61,6 +61,21 @@ func TestRestIsSeen(t *testing.T) {
 	at(time.Hour+11*time.Minute, 10, true)
 }
 
+// TestStartIsShedWhileItWorks: what a start left goes within a minute, once, though the agent never rests.
+func TestStartIsShedWhileItWorks(t *testing.T) {
+	var r rest
+	start := time.Now()
+	var when []time.Duration
+	for after := time.Duration(0); after < time.Hour; after += shedPoll {
+		if r.due(uint64(after), start.Add(after)) {
+			when = append(when, after)
+		}
+	}
+	if len(when) != 1 || when[0] != shedStart {
+		t.Errorf("memory was given back after %v", when)
+	}
+}
+
 // TestShedIdle: it waits until the agent is ready and rests, and this very process goes on behind it.
 func TestShedIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
