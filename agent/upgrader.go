@@ -76,6 +76,9 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 		u.act = upgrade.Act{Run: upgrade.RunAll, Do: upgrade.Rest}
 		return u, nil
 	}
+	if err := u.countStart(); err != nil {
+		return nil, err
+	}
 	next, err := upgrade.Next(u.rec, upgrade.Event{Kind: upgrade.Started, Now: now(), Booted: u.here.Booted, Rescue: u.here.Rescue})
 	if err != nil {
 		return nil, err

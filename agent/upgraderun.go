@@ -48,9 +48,16 @@ func (u *upgrader) run(ctx context.Context) error {
 	defer close(u.ended)
 	again := time.NewTicker(upgradeAgain)
 	defer again.Stop()
-	told := ""
+	told, kept, warned := "", false, false
 	for ctx.Err() == nil {
 		var err error
+		if !kept {
+			if kept, err = u.keep(ctx); err != nil && ctx.Err() == nil && !warned {
+				warned = true
+				u.agent.log.Error("the boot loader cannot be told that this system runs well; it is tried again", "error", err)
+			}
+			err = nil
+		}
 		if u.due() {
 			if err = u.step(ctx); err == nil {
 				told = ""

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need besides Go: mosquitto, PostgreSQL, mkfs.ext4, the emulators of other processors and mmdebstrap, from Debian. Does nothing when it is there.
+# Installs what the tests need besides Go: mosquitto, PostgreSQL, mkfs.ext4, the emulators of other processors, mmdebstrap and RAUC, from Debian. Does nothing when it is there.
 set -euo pipefail
 missing=()
 [ -x /usr/sbin/mosquitto ] || command -v mosquitto >/dev/null || missing+=(mosquitto)
@@ -12,6 +12,10 @@ for e in qemu-aarch64-static qemu-arm-static; do
 done
 # So is mmdebstrap, which makes the Debian root in which tests/systemd boots.
 command -v mmdebstrap >/dev/null || wanted+=(mmdebstrap)
+# And RAUC with what makes its bundles and its bus (agent/upgrade/rauc).
+command -v rauc >/dev/null || wanted+=(rauc)
+command -v mksquashfs >/dev/null || wanted+=(squashfs-tools)
+command -v dbus-daemon >/dev/null || wanted+=(dbus-daemon)
 [ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ]; then
 	echo "missing: ${missing[*]} ${wanted[*]}. Install with: sudo apt-get install -y --no-install-recommends ${missing[*]} ${wanted[*]}" >&2
@@ -24,6 +28,6 @@ if [ ${#missing[@]} -gt 0 ]; then
 	install "${missing[@]}"
 fi
 if [ ${#wanted[@]} -gt 0 ] && ! { apt-get update -qq && install "${wanted[@]}"; }; then
-	echo "${wanted[*]} cannot be installed: what runs on other processors, or under systemd, is skipped" >&2
+	echo "${wanted[*]} cannot be installed: what runs on other processors, under systemd, or with RAUC is skipped" >&2
 fi
 # The packages start a broker and a database of their own where systemd runs; the tests bring their own on free ports.

@@ -13,6 +13,9 @@ func (p *Places) Again(env func(string) string) bool {
 	if env("SERVICE_RESULT") == "success" || env("EXIT_CODE") != "exited" || env("EXIT_STATUS") == "0" {
 		return false
 	}
+	if r, err := p.recordOf(); err == nil && r.Target.Backend == systemBackend && onTrial(r.State) {
+		return true // a whole system is on trial: the agent counts this start itself, if it comes so far
+	}
 	b, err := p.Booted()
 	return err == nil && b.Trial && b.Start == p.Start && p.Start != ""
 }

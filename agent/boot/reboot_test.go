@@ -73,3 +73,18 @@ func TestSystemIsNotLinked(t *testing.T) {
 		}
 	}
 }
+
+// TestSystemOnTrialIsStartedAgain: its exit codes are believed no more than those of an agent on trial.
+func TestSystemOnTrialIsStartedAgain(t *testing.T) {
+	ended := func(name string) string {
+		return map[string]string{"SERVICE_RESULT": "exit-code", "EXIT_CODE": "exited", "EXIT_STATUS": "2"}[name]
+	}
+	for state, want := range map[upgrade.State]bool{upgrade.Staged: false, upgrade.Switched: true, upgrade.Probation: true, upgrade.Committed: false, upgrade.RolledBack: false} {
+		g := newGateway(t)
+		g.save(system(state, "rauc"))
+		g.start()
+		if got := g.p.Again(ended); got != want {
+			t.Errorf("%s: %v, want %v", state, got, want)
+		}
+	}
+}
