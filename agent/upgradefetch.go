@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/agent/compat"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
@@ -66,7 +67,7 @@ func (u *upgrader) beginning() (*upgrade.Beginning, error) {
 	}
 	b := &upgrade.Beginning{
 		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
-		Savepoints: a.savepointBytes(), Reserve: a.config.Journal.ReserveBytes, Now: time.Now(), Trusted: a.clock.Stamp().Trusted, Percent: a.config.Upgrade.PowerMin,
+		Savepoints: a.savepointBytes(), Reserve: a.config.Journal.ReserveBytes, Now: time.Unix(0, clock.This.Read().Wall), Trusted: a.clock.Stamp().Trusted, Percent: a.config.Upgrade.PowerMin,
 	}
 	if b.Free, err = disk.OS.Free(a.config.StateDir.Value); err != nil {
 		return nil, fmt.Errorf("how much of the disk is free: %w", err)
