@@ -41,6 +41,7 @@ type upgradeCase struct {
 	file    func(u *upgrading)      // what is done to the file before it is asked for
 	at      func(u *upgrading)      // what is done to the machine at the step
 	env     string                  // of the service
+	unit    string                  // more of the service
 	want    string
 	says    string // in the answer, or as the reason
 	short   bool   // of the short form
@@ -180,6 +181,14 @@ func (u *upgrading) run(c *upgradeCase) {
 	u.t.Helper()
 	u.hour()
 	before := u.awaitRest("the gateway is at rest before", 0)
+	if c.env+c.unit != "" {
+		u.dropIn(u.t, matrixUnit(c.env, c.unit))
+		defer u.dropIn(u.t, matrixUnit("", ""))
+	}
+	if c.env != "" {
+		u.machine.run(u.t, "systemctl", "restart", "weir")
+		before = u.awaitRest("the gateway is at rest, "+c.env, 0)
+	}
 	from, cursor := u.runs(), u.cursor(u.t)
 	u.program(c)
 	if c.step != "" {
@@ -213,6 +222,7 @@ func (u *upgrading) run(c *upgradeCase) {
 			u.t.Errorf("%s: it was refused, and is number %d", c.name, s.Upgrade.Number)
 		}
 		why = strings.TrimSpace(out)
+		s.Upgrade.State = refused
 	case s.Upgrade.State != c.want || !strings.Contains(why, c.says):
 		u.t.Errorf("%s: it ended %s, %q, want %s, %q", c.name, s.Upgrade.State, why, c.want, c.says)
 	}
@@ -252,7 +262,7 @@ func matrix() (list []upgradeCase) {
 		upgradeCase{name: "good", want: committed, short: true},
 		upgradeCase{name: "crashes at once", bad: "crash", want: rolledBack, says: "started 3 times", short: true},
 		upgradeCase{name: "refuses on trial (code 2)", bad: "exit", want: rolledBack, says: "started 3 times"},
-		upgradeCase{name: "never ready", bad: "silent", want: rolledBack, says: "started 3 times"},
+		upgradeCase{name: "never ready", bad: "silent", unit: "TimeoutStartSec=20\n", want: rolledBack, says: "started 3 times"},
 		upgradeCase{name: "hangs (watchdog)", bad: "hang", want: rolledBack},
 		upgradeCase{name: "corrupts its state", bad: "corrupt", want: rolledBack, says: "started 3 times", short: true},
 		upgradeCase{name: "a sink cannot prepare", bad: "sink", want: rolledBack, says: "does not answer"},
@@ -262,6 +272,8 @@ func matrix() (list []upgradeCase) {
 				r.Artifacts[0].Compat.State[kind] = document.Versions{Least: 98, Most: 99, Writes: 99}
 			}
 		}},
+		upgradeCase{name: "good, clock in 1970", env: "WEIR_CLOCK=1970", want: committed},
+		upgradeCase{name: "cannot read, clock in 1970", env: "WEIR_CLOCK=1970", bad: "restore", want: rolledBack},
 		upgradeCase{name: "truncated file", want: refused, says: "sha256", file: truncate, short: true},
 		upgradeCase{name: "corrupted file", want: refused, says: "sha256", file: corrupt},
 		upgradeCase{name: "wrong key", want: refused, says: "signature", by: "deploy", short: true},
