@@ -40,6 +40,7 @@ type upgradeCase struct {
 	by      string                  // the key that signs it; "": release
 	file    func(u *upgrading)      // what is done to the file before it is asked for
 	at      func(u *upgrading)      // what is done to the machine at the step
+	after   func(u *upgrading)      // what is done behind its end
 	env     string                  // of the service
 	unit    string                  // more of the service
 	want    string
@@ -215,6 +216,9 @@ func (u *upgrading) run(c *upgradeCase) {
 		number++
 	}
 	s := u.awaitRest("the end of "+c.name, number)
+	if c.after != nil {
+		c.after(u)
+	}
 	why := s.Upgrade.Why
 	switch {
 	case c.want == refused:
@@ -338,6 +342,10 @@ func TestUpgradeMatrix(t *testing.T) {
 		if c.short || longMatrix() {
 			u.run(&c)
 		}
+	}
+	if longMatrix() {
+		u.fullSlots()
+		u.fullState()
 	}
 	u.uncounted()
 }
