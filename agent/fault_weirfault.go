@@ -3,6 +3,8 @@
 package agent
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/pipeline"
 )
 
 // plantedDeath: with WEIR_DIE_AT=STEP the agent is killed, as by kill -9, when it comes to this step of a requeue.
@@ -109,8 +112,45 @@ func plantedTrial(pipelines string) {
 	}
 }
 
-// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer.
-func plantedSilence() bool { return os.Getenv("WEIR_BAD") == "sink" }
+// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer; with WEIR_BAD=spoil only unless it is to be killed at a step.
+func plantedSilence() bool {
+	bad := os.Getenv("WEIR_BAD")
+	return bad == "sink" || bad == "spoil" && os.Getenv("WEIR_DIE_AT") == ""
+}
+
+// plantedRubbish: with WEIR_BAD=spoil a program makes wrong rows of what is held back.
+func plantedRubbish(held bool, s pipeline.ResultSink) pipeline.ResultSink {
+	if held && os.Getenv("WEIR_BAD") == "spoil" {
+		return rubbish{s}
+	}
+	return s
+}
+
+type rubbish struct{ pipeline.ResultSink }
+
+// Emit implements pipeline.ResultSink.
+func (r rubbish) Emit(ctx context.Context, results []pipeline.Result) error {
+	for i := range results {
+		results[i].Payload = bytes.ReplaceAll(results[i].Payload, []byte(`"k":"d`), []byte(`"k":"x`))
+	}
+	return r.ResultSink.Emit(ctx, results)
+}
+
+// plantedDelivery waits until upstream has what was let go, so that the fault shows.
+func (a *Agent) plantedDelivery() {
+	for {
+		left := uint64(0)
+		for _, s := range a.all() {
+			if at := s.running(); at != nil {
+				left += at.deliverable()
+			}
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
 
 // plantedUnrestored: with WEIR_BAD=restore a program on trial cannot restore a savepoint.
 func plantedUnrestored() error {
