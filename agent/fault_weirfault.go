@@ -3,6 +3,8 @@
 package agent
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/pipeline"
 )
 
 // plantedDeath: with WEIR_DIE_AT=STEP the agent is killed, as by kill -9, when it comes to this step of a requeue, an apply or an upgrade. With WEIR_PLANT=DIR the step is what DIR/step says, once: the file is DIR/reached then. Where
@@ -168,8 +171,46 @@ func plantedTrial(pipelines string) {
 	}
 }
 
-// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer.
-func plantedSilence() bool { return plantedBad() == "sink" }
+// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer; with WEIR_BAD=spoil only unless it is to be killed at a step.
+func plantedSilence() bool {
+	bad := plantedBad()
+	return bad == "sink" || bad == "spoil" && os.Getenv("WEIR_DIE_AT") == ""
+}
+
+// plantedRubbish: with WEIR_BAD=spoil a program makes wrong rows of what is held back.
+func plantedRubbish(held bool, s pipeline.ResultSink) pipeline.ResultSink {
+	if held && plantedBad() == "spoil" {
+		return rubbish{s}
+	}
+	return s
+}
+
+type rubbish struct{ pipeline.ResultSink }
+
+// Emit implements pipeline.ResultSink.
+func (r rubbish) Emit(ctx context.Context, results []pipeline.Result) error {
+	for i := range results {
+		results[i].Payload = bytes.ReplaceAll(results[i].Payload, []byte(`"k":"d`), []byte(`"k":"x`))
+		results[i].Payload = bytes.ReplaceAll(results[i].Payload, []byte(`"step":1`), []byte(`"step":7`))
+	}
+	return r.ResultSink.Emit(ctx, results)
+}
+
+// plantedDelivery waits until upstream has what was let go, so that the fault shows.
+func (a *Agent) plantedDelivery() {
+	for {
+		left := uint64(0)
+		for _, s := range a.all() {
+			if at := s.running(); at != nil {
+				left += at.deliverable()
+			}
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
 
 // plantedUnrestored: with WEIR_BAD=restore a program on trial cannot restore a savepoint.
 func plantedUnrestored() error {

@@ -204,8 +204,12 @@ const (
 	selftestSays  = 64 << 10
 )
 
-// selftest runs the new program on the config that runs: it loads it, and says who it is. It opens nothing for writing.
+// selftest runs the new program on the config that runs: it loads it, and says who it is and what it reads and writes. It opens nothing for writing.
 func (u *upgrader) selftest(ctx context.Context) error {
+	_, artifact, err := u.release()
+	if err != nil {
+		return unfitFor(upgrade.CauseGate, "%w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, selftestWait)
 	defer cancel()
 	path := u.path(slotFile)
@@ -227,7 +231,7 @@ func (u *upgrader) selftest(ctx context.Context) error {
 	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
 		u.agent.log.Debug("the self-test runs without a bound of its memory", "error", err)
 	}
-	err := cmd.Wait()
+	err = cmd.Wait()
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
@@ -240,6 +244,9 @@ func (u *upgrader) selftest(ctx context.Context) error {
 	}
 	if is.Version != u.rec.Target.Version {
 		return unfitFor(upgrade.CauseArtifact, "it says that it is version %s, and the release says %s", is.Version, u.rec.Target.Version)
+	}
+	if broken := upgrade.Broken(artifact.Compat, is.Compat); len(broken) > 0 { // the gates have judged by what was promised
+		return unfitFor(upgrade.CauseArtifact, "%s", strings.Join(broken, "; "))
 	}
 	return nil
 }
