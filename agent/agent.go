@@ -95,6 +95,7 @@ type Agent struct {
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
 	connect    func(*session)    // starts a session; Run sets it
 	journal    *journal.Journal
+	unopened   error     // why the journal is one in memory in place of what lies in state_dir; nil: it is not
 	committing stillness // of the journal's committer
 	clock      *clock.Clock
 	late       lateClock // the same, for what needs one before the journal is open
@@ -195,8 +196,10 @@ func (a *Agent) open() (err error) {
 	}
 	a.applier.hold()
 	a.upgrader.hold()
-	if err := a.registry.SetJournal(a.journal.Last() == 0); err != nil {
-		return err
+	if a.unopened == nil {
+		if err := a.registry.SetJournal(a.journal.Last() == 0); err != nil {
+			return err
+		}
 	}
 	if r.sessions, err = a.newSessions(a.applier.subscribed(a.config)); err != nil {
 		return err
