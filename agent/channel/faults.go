@@ -1,0 +1,13 @@
+package channel
+
+// faults are planted by tests, which must find them.
+type faults struct {
+	everyRing   bool // each ring is a look
+	actFirst    bool // a command is carried out before its order is durable
+	anySerial   bool // old documents count
+	anyAudience bool // commands and roll-outs for others are for this gateway
+	anyFleet    bool // documents of another fleet count
+	askAlways   bool // a roll-out is handed over at each look
+	sendFirst   bool // a result is sent before it is durable
+	saveAlways  bool // the ledger is written at each look
+}
