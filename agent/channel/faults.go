@@ -8,6 +8,5 @@ type faults struct {
 	anyAudience bool // commands and roll-outs for others are for this gateway
 	anyFleet    bool // documents of another fleet count
 	askAlways   bool // a roll-out is handed over at each look
-	sendFirst   bool // a result is sent before it is durable
 	saveAlways  bool // the ledger is written at each look
 }
