@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
-	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/tests/oracle"
+	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
 )

@@ -320,4 +320,3 @@ func (k *keeper) startAgentOfRecord() {
 	k.t.Cleanup(child.Kill)
 	k.waitReady()
 }
-
