@@ -160,7 +160,7 @@ func (s *fleetSide) archive() ([]byte, error) {
 		name string
 		body []byte
 	}{{"status.json", status}, {"metrics.txt", metrics.Bytes()}, {"config.yaml", redacted(a.roster.Load().config.Text)}, {"log.txt", a.lines.bytes()}}
-	for _, name := range []string{"pipelines.json", "flash.json", "apply/record.json", "upgrade/rec.0", "upgrade/rec.1", "fleet/ledger.json"} {
+	for _, name := range []string{"pipelines.json", "flash.json", "apply/record", "upgrade/rec.0", "upgrade/rec.1", "fleet/ledger.json"} {
 		b, err := os.ReadFile(filepath.Join(a.config.StateDir.Value, name))
 		if err != nil {
 			continue // it is not there, which the archive shows
@@ -185,7 +185,8 @@ func (s *fleetSide) archive() ([]byte, error) {
 			_, err = t.Write(f.body)
 		}
 	}
-	return out.Bytes(), errors.Join(err, t.Close(), z.Close())
+	err = errors.Join(err, t.Close(), z.Close())
+	return out.Bytes(), err
 }
 
 var (
@@ -196,11 +197,30 @@ var (
 	headerLine = regexp.MustCompile(`(?i)headers\s*:`)
 )
 
-// redacted is a config without what could be a secret: what stands behind a key that sounds like one, users in URLs, and headers. Names of files stay: secrets lie in them.
+// uncommented is a line without its comment: nobody knows what people write there.
+func uncommented(line []byte) []byte {
+	quote := byte(0)
+	for i, c := range line {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'' && (i == 0 || bytes.IndexByte([]byte(" :[{,"), line[i-1]) >= 0):
+			quote = c
+		case c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'):
+			return append(bytes.Clone(line[:i]), '\n')
+		}
+	}
+	return line
+}
+
+// redacted is a config without what could be a secret: what stands behind a key that sounds like one, users in URLs, headers, and comments. Names of files stay: secrets lie in them.
 func redacted(text []byte) []byte {
 	var out bytes.Buffer
 	within := -1 // how deep the headers begin
 	for _, line := range bytes.SplitAfter(text, []byte("\n")) {
+		line = uncommented(line)
 		depth := len(line) - len(bytes.TrimLeft(line, " "))
 		blank := len(bytes.TrimSpace(line)) == 0
 		switch {
