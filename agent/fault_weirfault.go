@@ -109,6 +109,14 @@ func plantedTrial(pipelines string) {
 	}
 }
 
+// fleetPollOf: WEIR_FLEET_POLL=DURATION has a gateway look for documents more often than a config may say.
+func fleetPollOf(set time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WEIR_FLEET_POLL")); err == nil {
+		return d
+	}
+	return set
+}
+
 // plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer.
 func plantedSilence() bool { return os.Getenv("WEIR_BAD") == "sink" }
 

@@ -62,7 +62,7 @@ func (s *fleetSide) open() error {
 	}
 	c := channel.Config{
 		Gateway: a.gateway(), Channel: a.config.Fleet.Channel.Value, Board: a.config.On.ID, Depot: depot.Depot{Bucket: a.offsites.bucket}, Trust: trust, Roots: a.upgrader.store.Dir, FS: disk.OS, Dir: s.dir(),
-		Poll: a.config.Fleet.Poll, Timeout: a.config.Central.Timeout, Acts: s, Clock: fleetClock{a}, Key: s.key, Log: a.log, Died: a.die,
+		Poll: fleetPollOf(a.config.Fleet.Poll), Timeout: a.config.Central.Timeout, Acts: s, Clock: fleetClock{a}, Key: s.key, Log: a.log, Died: a.die,
 	}
 	if d := a.config.Fleet.Doorbell; d.Broker.Value != "" {
 		b := a.config.Broker(d.Broker.Value)
