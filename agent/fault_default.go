@@ -48,6 +48,9 @@ func trialOver(time.Duration) bool { return false }
 // plantedTrial is a program on trial that is broken; this build has none.
 func plantedTrial(string) {}
 
+// fleetPollOf is how often a gateway looks for documents; tests shorten it.
+func fleetPollOf(set time.Duration) time.Duration { return set }
+
 // plantedSilence is a sink that does not answer a program on trial; this build has none.
 func plantedSilence() bool { return false }
 
