@@ -31,3 +31,24 @@ func stuckFor() time.Duration { return stuckAfter }
 
 // plantedUnheld is a fault of applies; this build has none.
 func plantedUnheld() bool { return false }
+
+// plantedUncut is a fault of going back to a savepoint; this build has none.
+func plantedUncut() bool { return false }
+
+// plantedHasty is a fault of upgrades; this build has none.
+func plantedHasty() bool { return false }
+
+// trialLeastOf is how long any program is on trial; tests shorten it.
+func trialLeastOf() time.Duration { return trialLeast }
+
+// trialOver tells nothing: how long a program may be on trial is the record's; tests shorten it.
+func trialOver(time.Duration) bool { return false }
+
+// plantedTrial is a program on trial that is broken; this build has none.
+func plantedTrial(string) {}
+
+// plantedSilence is a sink that does not answer a program on trial; this build has none.
+func plantedSilence() bool { return false }
+
+// plantedUnrestored is a program on trial that cannot restore a savepoint; this build has none.
+func plantedUnrestored() error { return nil }

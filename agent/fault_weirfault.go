@@ -3,7 +3,11 @@
 package agent
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,3 +69,53 @@ func stuckFor() time.Duration {
 
 // plantedUnheld: WEIR_FAULT=apply-unheld. The journal does not hold what the savepoint of an apply needs: going back finds the records gone.
 func plantedUnheld() bool { return os.Getenv("WEIR_FAULT") == "apply-unheld" }
+
+// plantedUncut: WEIR_FAULT=uncut. Going back leaves what was made behind the savepoint in the outbox.
+func plantedUncut() bool { return os.Getenv("WEIR_FAULT") == "uncut" }
+
+// plantedHasty: WEIR_FAULT=upgrade-hasty. Results are let go before the commit is durable.
+func plantedHasty() bool { return os.Getenv("WEIR_FAULT") == "upgrade-hasty" }
+
+// trialLeastOf: WEIR_TRIAL=DURATION shortens how long any program is on trial.
+func trialLeastOf() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL")); err == nil {
+		return d
+	}
+	return trialLeast
+}
+
+// trialOver: WEIR_TRIAL_LIMIT=DURATION shortens how long a program may be on trial.
+func trialOver(on time.Duration) bool {
+	d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL_LIMIT"))
+	return err == nil && on >= d
+}
+
+// plantedTrial: with WEIR_BAD=exit a program on trial ends at once; with WEIR_BAD=corrupt it first spoils every checkpoint store and outbox.
+func plantedTrial(pipelines string) {
+	bad := os.Getenv("WEIR_BAD")
+	if bad == "corrupt" {
+		filepath.WalkDir(pipelines, func(name string, d fs.DirEntry, err error) error { //nolint:errcheck // what is there is spoiled
+			if err != nil || d.IsDir() {
+				return nil
+			}
+			if in := filepath.Base(filepath.Dir(name)); in == logStoreDir || strings.HasPrefix(in, "s-") {
+				return os.WriteFile(name, []byte(strings.Repeat("spoiled ", 1000)), 0o600)
+			}
+			return nil
+		})
+	}
+	if bad == "corrupt" || bad == "exit" {
+		os.Exit(2)
+	}
+}
+
+// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer.
+func plantedSilence() bool { return os.Getenv("WEIR_BAD") == "sink" }
+
+// plantedUnrestored: with WEIR_BAD=restore a program on trial cannot restore a savepoint.
+func plantedUnrestored() error {
+	if os.Getenv("WEIR_BAD") == "restore" {
+		return errors.New("planted: the savepoint is not understood")
+	}
+	return nil
+}

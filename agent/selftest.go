@@ -1,0 +1,17 @@
+package agent
+
+import "github.com/weirstream/weir/agent/config"
+
+// SelftestReport is what a program says of itself before it is run on a gateway.
+type SelftestReport struct {
+	Version   string `json:"version"`
+	Pipelines int    `json:"pipelines"`
+}
+
+// Selftest tells whether this program can run a config. It opens nothing for writing: another program works on state_dir.
+func Selftest(cfg *config.Config) (SelftestReport, error) {
+	if missing := cfg.MissingBrokers(); len(missing) > 0 {
+		return SelftestReport{}, missing.Err()
+	}
+	return SelftestReport{Version: Version(), Pipelines: len(cfg.Pipelines)}, nil
+}
