@@ -73,6 +73,7 @@ require (
 	gopkg.in/ini.v1 v1.67.3 // indirect
 )
 
-replace github.com/cockroachdb/errors => ./store/pebblekv/slimerrors
-
-replace github.com/prometheus/client_golang => ./store/pebblekv/slimprometheus
+replace (
+	github.com/cockroachdb/errors => ./store/pebblekv/slimerrors
+	github.com/prometheus/client_golang => ./store/pebblekv/slimprometheus
+)

@@ -24,6 +24,17 @@ func (s *stillness) observe(at uint64, busy bool, now time.Time, most time.Durat
 	return now.Sub(s.moved) > most
 }
 
+// Worked changes with whatever the agent does for its pipelines: records, what is made of them, checkpoints. It stands still while the agent idles.
+func (a *Agent) Worked() uint64 {
+	n := uint64(a.journal.Durable())
+	for _, s := range a.all() {
+		if at := s.running(); at != nil {
+			n += uint64(at.engine.Handled()) + at.coordinator.Beat().Step
+		}
+	}
+	return n
+}
+
 // hangingJournal: the committer is within one write or sync for stuckAfter. Nothing is acknowledged meanwhile, and no pipeline has anything to do, so that only this tells. A full disk is no
 // hanging: the committer tries again and again.
 func (a *Agent) hangingJournal(now time.Time) error {

@@ -35,6 +35,12 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 	if s.Flash != nil {
 		writeFlash(w, s.Flash)
 	}
+	if u := s.Upgrade; u != nil {
+		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_upgrade_state{state=%q,cause=%q}", u.State, u.Cause), 1)
+		metrics.WriteGaugeUint64(w, "weir_upgrade_tries", uint64(u.Tries))
+		metrics.WriteGaugeUint64(w, "weir_upgrade_held_bytes", uint64(u.Held))
+		metrics.WriteGaugeUint64(w, "weir_upgrade_not_usable", flag(u.NotUsable != ""))
+	}
 	for _, b := range s.Sessions {
 		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_mqtt_ready{broker=%q}", b.Name), flag(b.State == "ready"))
 		for name, v := range b.Counters {

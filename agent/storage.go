@@ -31,11 +31,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	a.step()
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-<<<<<<< HEAD
-		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed, Waiting: a.step,
-=======
-		FS: a.agent.fs, Dir: filepath.Join(dir, outboxDir), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed,
->>>>>>> hold
+		FS: a.agent.fs, Dir: filepath.Join(dir, outboxDir), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed, Waiting: a.step,
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
 				"sink", sink, "seq", seq, "held", held, "made", made)

@@ -17,11 +17,9 @@ func (p *Places) Again(env func(string) string) bool {
 	return err == nil && b.Trial && b.Start == p.Start && p.Start != ""
 }
 
-// StartAgain becomes systemctl, which asks for a start of the unit that is about to end, and waits for nothing. It returns only when that cannot be run.
+// StartAgain becomes systemd-run, which has the unit started a moment after it has ended: a start that were asked for while the one that fails is still under way would be taken for that one, and fail with it. It returns only when
+// that cannot be run.
 func StartAgain(unit string) error {
-	var wrong error
-	for _, systemctl := range []string{"/usr/bin/systemctl", "/bin/systemctl"} {
-		wrong = errors.Join(wrong, unix.Exec(systemctl, []string{"systemctl", "--no-block", "start", "--", unit}, os.Environ()))
-	}
-	return wrong
+	args := []string{"systemd-run", "--quiet", "--collect", "--on-active=500ms", "--timer-property=AccuracySec=100ms", "--", "systemctl", "--no-block", "start", "--", unit}
+	return errors.Join(unix.Exec("/usr/bin/systemd-run", args, os.Environ()), unix.Exec("/bin/systemd-run", args, os.Environ()))
 }

@@ -54,6 +54,7 @@ func rebuild(journal pipeline.Journal, anchors map[*Session]*anchor, sessions []
 	}
 	byName := make(map[string]behind, len(sessions))
 	from, durable := journal.Last()+1, journal.Durable()
+	held := int64(durable) + 1 - int64(journal.First())
 	for _, s := range sessions {
 		s.forgetAll()
 		b := behind{Session: s}
@@ -79,7 +80,7 @@ func rebuild(journal pipeline.Journal, anchors map[*Session]*anchor, sessions []
 		s.rebuilt = true
 		far := s.anchors.span
 		if anchors[s] == nil {
-			far = 0 // the first one soon
+			far = max(far-held, 0) // what the journal holds was read in whole, and is again: a little journal needs no anchor, a long one its first soon
 		}
 		s.takeAnchor(durable+1, far)
 		s.mu.Unlock()

@@ -15,16 +15,18 @@ import (
 	"github.com/weirstream/weir/tests/rig"
 )
 
-var weir string // the program under test
+var weir string // the program under test: everything, as it is released
 
-func TestMain(m *testing.M) { os.Exit(rig.RunWithWeir(m, &weir)) }
+func TestMain(m *testing.M) { os.Exit(rig.RunWithRelease(m, &weir)) }
 
 const (
 	// watched is how long nothing may be written.
 	watched = time.Minute
 	// quiet is how long nothing was written when the start and what came is worked off: longer than the interval of checkpoints.
 	quiet = 15 * time.Second
-	poll  = 250 * time.Millisecond
+	// quietByDefault is the same for the default intervals, which the boards set.
+	quietByDefault = 40 * time.Second
+	poll           = 250 * time.Millisecond
 )
 
 // pipelines: a window of event time, which waits for its watermark, an alarm, checkpoints each 2 s; with PENDING a timer as well.
@@ -32,7 +34,7 @@ const config = `
 gateway: idle
 state_dir: DIR/state
 security: {file_root: DIR/files}
-brokers: {b: {url: "tcp://ADDR", keepalive: 5s}}
+brokers: {b: {url: "tcp://ADDR"KEEPALIVE}}
 sources:
   s:
     mqtt: {broker: b, topic: "t/{k}", qos: 1}
@@ -41,7 +43,7 @@ sources:
     time: {field: ts, unit: ms}
 pipelines:
   p:
-    checkpoint: {interval: 2s}
+CHECKPOINT
     steps:
       - {uid: w, from: s, by: [k], window: {tumbling: 1m}, aggregate: {n: count()}}
       - {uid: hot, from: s, by: [k], alarm: {value: id, raise: "> 8", clear: "< 7"}}
@@ -52,8 +54,38 @@ PENDING
 SINK
 `
 
+// setup is what the agents of the tests differ by.
+type setup struct {
+	program string
+	env     []string
+	// defaults: keepalive and interval of checkpoints as they are, not shortened to see all that recurs within the minute.
+	defaults      bool
+	pending, sink string // a step with a timer, and its sink
+}
+
 // agent starts one, has a message worked off, and waits until it is quiet.
-func agent(t *testing.T, pending, sink string) *rig.Child {
+func agent(t *testing.T, o setup) *rig.Child {
+	t.Helper()
+	child := start(t, o)
+	still := quiet
+	if o.defaults {
+		still = quietByDefault
+	}
+	last, since, end := written(t, child), time.Now(), time.Now().Add(rig.Patience)
+	for time.Since(since) < still {
+		if time.Now().After(end) {
+			t.Fatal("it does not get quiet")
+		}
+		time.Sleep(poll)
+		if now := written(t, child); now != last {
+			last, since = now, time.Now()
+		}
+	}
+	return child
+}
+
+// start starts one, and has a message worked off.
+func start(t *testing.T, o setup) *rig.Child {
 	t.Helper()
 	broker, err := rig.NewBroker(rig.BrokerConfig{})
 	if err != nil {
@@ -62,11 +94,15 @@ func agent(t *testing.T, pending, sink string) *rig.Child {
 	t.Cleanup(func() { broker.Close() })
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weir.yaml")
-	text := strings.NewReplacer("DIR", dir, "ADDR", broker.Addr(), "PENDING", pending, "SINK", sink).Replace(config)
+	keepalive, checkpoint := ", keepalive: 5s", "    checkpoint: {interval: 2s}"
+	if o.defaults {
+		keepalive, checkpoint = "", ""
+	}
+	text := strings.NewReplacer("DIR", dir, "ADDR", broker.Addr(), "KEEPALIVE", keepalive, "CHECKPOINT", checkpoint, "PENDING", o.pending, "SINK", o.sink).Replace(config)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	child, err := rig.StartChild(filepath.Join(dir, "weir.log"), nil, weir, "run", "-c", file)
+	child, err := rig.StartChild(filepath.Join(dir, "weir.log"), o.env, o.program, "run", "-c", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,16 +119,6 @@ func agent(t *testing.T, pending, sink string) *rig.Child {
 	}
 	if _, err := rig.AwaitStatus(t.Context(), socket, child, rig.Patience, "the message is worked off", came); err != nil {
 		t.Fatal(err)
-	}
-	last, since, end := written(t, child), time.Now(), time.Now().Add(rig.Patience)
-	for time.Since(since) < quiet {
-		if time.Now().After(end) {
-			t.Fatal("it does not get quiet")
-		}
-		time.Sleep(poll)
-		if now := written(t, child); now != last {
-			last, since = now, time.Now()
-		}
 	}
 	return child
 }
@@ -135,7 +161,7 @@ func TestIdleWritesNothing(t *testing.T) {
 		t.Skip("takes a minute and a half")
 	}
 	t.Parallel()
-	child := agent(t, "", "")
+	child := agent(t, setup{program: weir})
 	if n := watch(t, child); n != 0 {
 		t.Errorf("%d bytes written in a minute without work", n)
 	}
@@ -148,7 +174,7 @@ func TestPendingTimerIsFound(t *testing.T) {
 		t.Skip("takes a minute")
 	}
 	t.Parallel()
-	child := agent(t, `      - {uid: silent, from: s, by: [k], absence: {after: 70s}}`, `      - {uid: missing, from: silent, file: {path: missing.jsonl}}`)
+	child := agent(t, setup{program: weir, pending: `      - {uid: silent, from: s, by: [k], absence: {after: 70s}}`, sink: `      - {uid: missing, from: silent, file: {path: missing.jsonl}}`})
 	if n := watch(t, child); n == 0 {
 		t.Error("a timer that writes is not found")
 	}

@@ -42,8 +42,8 @@ var forbidden = []struct {
 	{"agent/boot", []string{"pipeline", "snapshot", "uplink", "boards", "store/log", "store/journal", "store/outbox", "agent/config", "agent/api", "agent/record", "agent/identity", "agent/upgrade/slots"}, "the helper is small, and runs as root"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
 	{"agent/upgrade", []string{"pipeline", "snapshot", "uplink", "store/log", "store/journal", "store/outbox", "store/boltkv", "store/pebblekv", "agent/boot", "agent/config", "agent/api", "agent/record", "boards"}, "the helper outside the slots links it: files and documents are all it knows"},
-	{"agent/channel", []string{"pipeline", "snapshot", "store/log", "store/journal", "store/outbox", "agent/config", "agent/api", "agent/upgrade", "agent/boot"}, "what a fleet says is judged here; who carries it out, agent joins"},
 	{"fleet", []string{"pipeline", "store", "snapshot", "agent", "boards"}, "documents know nobody"},
+	{"agent/channel", []string{"pipeline", "snapshot", "store/log", "store/journal", "store/outbox", "agent/config", "agent/api", "agent/upgrade", "agent/boot"}, "what a fleet says is judged here; who carries it out, agent joins"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
 

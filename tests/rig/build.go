@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -15,6 +16,15 @@ const weirPackage = "github.com/weirstream/weir/agent/cmd/weir"
 // of its own, puts the path into weir, runs the tests, and removes it. The exit code is the result. A package that uses it imports the agent, so that
 // a change there makes its cached results stale.
 func RunWithWeir(m *testing.M, weir *string, args ...string) int {
+	return runWith(m, weir, func(file string) error { return BuildWeir(file, args...) })
+}
+
+// RunWithRelease is RunWithWeir with the program as it goes to gateways (make build).
+func RunWithRelease(m *testing.M, weir *string) int {
+	return runWith(m, weir, func(file string) error { return MakeWeir("build", file) })
+}
+
+func runWith(m *testing.M, weir *string, build func(file string) error) int {
 	dir, err := os.MkdirTemp("", "weir-under-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -22,7 +32,7 @@ func RunWithWeir(m *testing.M, weir *string, args ...string) int {
 	}
 	defer os.RemoveAll(dir)
 	*weir = filepath.Join(dir, "weir")
-	if err := BuildWeir(*weir, args...); err != nil {
+	if err := build(*weir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -35,6 +45,20 @@ func BuildWeir(file string, args ...string) error {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build weir: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// MakeWeir builds the agent into a file as it goes to gateways, by a target of the Makefile (build, small); variables are further ones for make, such as TAGS=a,b.
+func MakeWeir(target, file string, variables ...string) error {
+	mod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return fmt.Errorf("find the repository: %w", err)
+	}
+	root := filepath.Dir(strings.TrimSpace(string(mod)))
+	cmd := exec.Command("make", append([]string{"-s", "-C", root, target, "BIN=" + file, "OUT=" + file}, variables...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("make weir: %w\n%s", err, out)
 	}
 	return nil
 }

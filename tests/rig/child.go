@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -56,6 +58,17 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
+// Killed tells whether it has ended by SIGKILL.
+func (c *Child) Killed() bool {
+	select {
+	case <-c.done:
+	default:
+		return false
+	}
+	w, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && w.Signaled() && w.Signal() == syscall.SIGKILL
+}
+
 // Kill is kill -9; it returns when the process is gone.
 func (c *Child) Kill() {
 	c.cmd.Process.Kill()
@@ -85,4 +98,19 @@ func (c *Child) Usage() (cpu time.Duration, peakBytes int64) {
 		peakBytes = int64(r.Maxrss) << 10
 	}
 	return state.UserTime() + state.SystemTime(), peakBytes
+}
+
+// Resident is how much memory the running process has, in bytes: what is its own, and the mapped pages of files.
+func (c *Child) Resident() (bytes int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID()))
+	if err != nil {
+		return 0, fmt.Errorf("memory of process %d: %w", c.PID(), err)
+	}
+	for l := range strings.Lines(string(status)) {
+		if v, ok := strings.CutPrefix(l, "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(v), "kB")), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("memory of process %d: %w", c.PID(), errors.ErrUnsupported)
 }

@@ -125,7 +125,7 @@ func TestBrokenPrograms(t *testing.T) {
 	m := installed(t)
 	d := provision(t, m)
 	m.dropIn(t, "[Service]\nRestartSec=200ms\nWatchdogSec=5\nTimeoutStartSec=20\n")
-	for _, does := range []string{"crash", "refuse", "hang", "silent"} {
+	for _, does := range []string{"refuse", "crash", "hang", "silent"} {
 		t.Run(does, func(t *testing.T) {
 			cursor := m.cursor(t)
 			d.fetched(t, standin(t, does), does, upgrade.Switched, upgrade.Factory, upgrade.SlotA, upgrade.Target{Version: "factory"})

@@ -22,6 +22,9 @@ type state struct {
 	damaged    int   // breaks among lines that had been synced
 }
 
+// scanBufferBytes: an agent reads each of its files once, at its start, and the memory of start-up is what an idle one would keep.
+const scanBufferBytes = 32 << 10
+
 // lineMax bounds a line; a longer one is damage.
 const lineMax = 64 << 20
 
@@ -42,7 +45,7 @@ type breakAt struct {
 // scan reads a file from its beginning. A batch is begun only when the one before is synced, so that a broken line behind which
 // another batch follows was damaged later, while one within the last batch is a torn tail, which is not part of the state.
 func scan(r io.Reader) (state, error) {
-	in := bufio.NewReaderSize(r, 256<<10)
+	in := bufio.NewReaderSize(r, scanBufferBytes)
 	var pieces []piece
 	var breaks []breakAt
 	var offset int64

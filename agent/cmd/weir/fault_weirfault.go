@@ -32,3 +32,6 @@ func init() {
 	}
 	disk.OS = recorder
 }
+
+// plantedHoard: with WEIR_FAULT=hoard the agent gives back nothing of the memory that its start needed. tests/idle must find it.
+var plantedHoard = os.Getenv("WEIR_FAULT") == "hoard"

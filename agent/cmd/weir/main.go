@@ -102,11 +102,7 @@ Start with "weir check -c weir.yaml", then "weir run -c weir.yaml"; "weir status
 	f.StringVarP(&o.output, "output", "o", "", "output format: text, json (replay: jsonl, csv)")
 	f.StringVar(&o.socket, "socket", "", "the agent's socket (default: that of the config)")
 	c.AddCommand(
-<<<<<<< HEAD
-		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o), centralCommand(o), keysCommand(o), stateCommand(o), planCommand(o), applyCommand(o),
-=======
 		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o), centralCommand(o), keysCommand(o), stateCommand(o), planCommand(o), applyCommand(o), upgradeCommand(o), selftestCommand(o),
->>>>>>> hold
 		deadletterCommand(o), tapCommand(o), journalCommand(o), handoverCommand(o), takeoverCommand(o), fsckCommand(o), boardsCommand(o), schemaCommand(), compatCommand(o), versionCommand(o),
 	)
 	return c

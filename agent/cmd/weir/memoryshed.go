@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -12,31 +13,65 @@ import (
 )
 
 const (
-	// shedPoll is how often it is asked whether the agent is ready.
-	shedPoll = time.Second
-	// shedAfter lets what follows a start (a first checkpoint, a connection) pass first.
+	// shedPoll is how often it is asked whether the agent works.
+	shedPoll = 5 * time.Second
+	// shedAfter is how long it has done nothing then: longer than most senders of a gateway are silent, so that one that works gives nothing back.
 	shedAfter = 15 * time.Second
+	// shedStart is when what a start left is given back at the latest: also by an agent that never rests.
+	shedStart = time.Minute
+	// shedApart is how far apart two of them are at least. What is needed again costs some milliseconds.
+	shedApart = 10 * time.Minute
 )
 
-// shedStart gives back, once, what only the start needed: heap of the restore, and pages of the program that are mapped because its code ran once. A gateway that idles then holds what
-// idling needs; what is used again comes from the page cache, or from flash if that was needed elsewhere.
-func shedStart(ctx context.Context, ready func() error) {
-	wait := func(d time.Duration) bool {
+// shedIdle gives memory back, now and then, when the agent has come to rest: first behind its start, which needs heap for the restore and code that never runs again. An agent that
+// idles then holds what idling needs; what is used again comes from the page cache, or from flash if the kernel needed its place elsewhere meanwhile. worked counts what the agent does.
+func shedIdle(ctx context.Context, ready func() error, worked func() uint64, shed func()) {
+	tick := time.NewTicker(shedPoll)
+	defer tick.Stop()
+	var r rest
+	for {
 		select {
 		case <-ctx.Done():
-			return false
-		case <-time.After(d):
-			return true
-		}
-	}
-	for ready() != nil {
-		if !wait(shedPoll) {
 			return
+		case now := <-tick.C:
+			if ready() == nil && r.due(worked(), now) {
+				shed()
+			}
 		}
 	}
-	if !wait(shedAfter) {
+}
+
+// rest remembers since when nothing was done.
+type rest struct {
+	first time.Time // when it was first asked
+	at    uint64
+	since time.Time
+	shed  time.Time // when memory was last given back; zero: never
+	done  bool      // it was, since anything was done
+}
+
+// due tells whether memory is to be given back now, and notes that it is. Pure but for that.
+func (r *rest) due(at uint64, now time.Time) bool {
+	if r.first.IsZero() {
+		r.first = now
+	}
+	if at != r.at || r.since.IsZero() {
+		r.at, r.since, r.done = at, now, false
+	}
+	rests, begun := now.Sub(r.since) >= shedAfter, r.shed.IsZero() && now.Sub(r.first) >= shedStart
+	if r.done || !rests && !begun || !r.shed.IsZero() && now.Sub(r.shed) < shedApart {
+		return false
+	}
+	r.shed, r.done = now, true
+	return true
+}
+
+// shedMemory gives back the heap that is free, and the pages of the program's file that are mapped because their code ran once.
+func shedMemory() {
+	if plantedHoard {
 		return
 	}
+	runtime.GC() // what lies in pools for reuse goes with the second collection, which FreeOSMemory makes
 	debug.FreeOSMemory()
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {

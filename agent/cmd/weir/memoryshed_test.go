@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestUntouched: only parts of the program that cannot have been written to are dropped.
@@ -36,18 +38,61 @@ Anonymous:             0 kB
 	}
 }
 
-// TestShedStart: this very process goes on behind it.
-func TestShedStart(t *testing.T) {
+// TestRestIsSeen: memory is given back once behind each stretch of work, not while something is done, and not again and again.
+func TestRestIsSeen(t *testing.T) {
+	var r rest
+	start := time.Now()
+	at := func(after time.Duration, worked uint64, want bool) {
+		t.Helper()
+		if got := r.due(worked, start.Add(after)); got != want {
+			t.Errorf("%s behind the start: due %v", after, got)
+		}
+	}
+	at(0, 7, false)
+	at(10*time.Second, 7, false)
+	at(14*time.Second, 8, false) // it works
+	at(28*time.Second, 8, false)
+	at(29*time.Second, 8, true)
+	at(time.Hour, 8, false) // nothing was done since
+	at(time.Hour+time.Second, 9, false)
+	at(time.Hour+16*time.Second, 9, true)
+	at(time.Hour+20*time.Second, 10, false)
+	at(time.Hour+2*time.Minute, 10, false) // too soon behind the one before
+	at(time.Hour+11*time.Minute, 10, true)
+}
+
+// TestStartIsShedWhileItWorks: what a start left goes within a minute, once, though the agent never rests.
+func TestStartIsShedWhileItWorks(t *testing.T) {
+	var r rest
+	start := time.Now()
+	var when []time.Duration
+	for after := time.Duration(0); after < time.Hour; after += shedPoll {
+		if r.due(uint64(after), start.Add(after)) {
+			when = append(when, after)
+		}
+	}
+	if len(when) != 1 || when[0] != shedStart {
+		t.Errorf("memory was given back after %v", when)
+	}
+}
+
+// TestShedIdle: it waits until the agent is ready and rests, and this very process goes on behind it.
+func TestShedIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		shedStart(t.Context(), func() error {
+		ctx, stop := context.WithCancel(t.Context())
+		asked, sheds := 0, 0
+		start := time.Now()
+		go shedIdle(ctx, func() error {
 			if asked++; asked < 3 {
 				return os.ErrNotExist
 			}
 			return nil
-		})
-		if asked != 3 {
-			t.Errorf("asked %d times", asked)
+		}, func() uint64 { return 1 }, func() { sheds++; shedMemory() })
+		time.Sleep(time.Hour)
+		stop()
+		synctest.Wait()
+		if sheds != 1 {
+			t.Errorf("memory was given back %d times in %s", sheds, time.Since(start))
 		}
 	})
 }

@@ -107,7 +107,7 @@ func runReloading(ctx context.Context, a *agent.Agent) error {
 			}
 		}
 	})
-	group.Go(func() { shedStart(reloading, a.Ready) })
+	group.Go(func() { shedIdle(reloading, a.Ready, a.Worked, shedMemory) })
 	err := a.Run(ctx)
 	stop()
 	group.Wait()
