@@ -1,10 +1,24 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/weirstream/weir/pipeline/plan"
+)
 
 // Fleet is who may direct this gateway from afar.
 type Fleet struct {
-	Root string // file of the root document that everything else is checked against; "": nobody may
+	Pos      plan.Pos
+	Root     string        // file of the root document that everything else is checked against; "": nobody may
+	Channel  plan.Text     // whose roll-outs and commands count here; "": nobody directs it from afar
+	Poll     time.Duration // how often it is looked
+	Doorbell Doorbell
+}
+
+// Doorbell is a topic on which a gateway is told that there is something new.
+type Doorbell struct {
+	Broker plan.Text // "": none
+	Topic  string
 }
 
 // Upgrade is how another program takes over.
