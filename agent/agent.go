@@ -58,6 +58,7 @@ type Options struct {
 	claims       claims                // of tests
 	hasty        bool                  // planted by tests: plans on probation are uploaded
 	crash        func(at string) error // planted by tests: an error is a crash behind that step of a restore
+	uncut        bool                  // planted by tests: going back leaves what was made behind the savepoint in the outbox
 	leftCounts   bool                  // planted by tests: what an earlier try of a first start has left counts as results of its own
 	replayUnheld bool                  // planted by tests: streams are opened before the results of shipped records are made
 	leds         string                // of tests: a directory in place of /sys/class/leds

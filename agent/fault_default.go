@@ -33,9 +33,6 @@ func stuckFor() time.Duration { return stuckAfter }
 // plantedUnheld is a fault of applies; this build has none.
 func plantedUnheld() bool { return false }
 
-// plantedUncut is a fault of going back to a savepoint; this build has none.
-func plantedUncut() bool { return false }
-
 // plantedHasty is a fault of upgrades; this build has none.
 func plantedHasty() bool { return false }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -129,9 +130,6 @@ func stuckFor() time.Duration {
 // plantedUnheld: WEIR_FAULT=apply-unheld. The journal does not hold what the savepoint of an apply needs: going back finds the records gone.
 func plantedUnheld() bool { return os.Getenv("WEIR_FAULT") == "apply-unheld" }
 
-// plantedUncut: WEIR_FAULT=uncut. Going back leaves what was made behind the savepoint in the outbox.
-func plantedUncut() bool { return os.Getenv("WEIR_FAULT") == "uncut" }
-
 // plantedHasty: WEIR_FAULT=upgrade-hasty. Results are let go before the commit is durable.
 func plantedHasty() bool { return os.Getenv("WEIR_FAULT") == "upgrade-hasty" }
 
@@ -146,7 +144,10 @@ func trialLeastOf() time.Duration {
 // trialOver: WEIR_TRIAL_LIMIT=DURATION shortens how long a program may be on trial.
 func trialOver(on time.Duration) bool {
 	d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL_LIMIT"))
-	return err == nil && on >= d || plantedSilence() && on >= silenceLimit
+	if err != nil {
+		return plantedSilence() && on >= silenceLimit
+	}
+	return on >= d
 }
 
 // silenceLimit is how long a program is on trial whose sink is planted to be silent.
@@ -171,11 +172,14 @@ func plantedTrial(pipelines string) {
 	}
 }
 
-// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer; with WEIR_BAD=spoil only unless it is to be killed at a step.
+// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer; with WEIR_BAD=spoil neither, but that one passes if it is to be killed
+// when it has: once it has made wrong rows.
 func plantedSilence() bool {
 	bad := plantedBad()
-	return bad == "sink" || bad == "spoil" && os.Getenv("WEIR_DIE_AT") == ""
+	return bad == "sink" || bad == "spoil" && (os.Getenv("WEIR_DIE_AT") != "upgrade-before-probation-passed" || !rubbishMade.Load())
 }
+
+var rubbishMade atomic.Bool
 
 // plantedRubbish: with WEIR_BAD=spoil a program makes wrong rows of what is held back.
 func plantedRubbish(held bool, s pipeline.ResultSink) pipeline.ResultSink {
@@ -190,9 +194,11 @@ type rubbish struct{ pipeline.ResultSink }
 // Emit implements pipeline.ResultSink.
 func (r rubbish) Emit(ctx context.Context, results []pipeline.Result) error {
 	for i := range results {
-		results[i].Payload = bytes.ReplaceAll(results[i].Payload, []byte(`"k":"d`), []byte(`"k":"x`))
-		results[i].Payload = bytes.ReplaceAll(results[i].Payload, []byte(`"step":1`), []byte(`"step":7`))
+		for _, wrong := range [][2]string{{`"id":`, `"id":7`}, {`"n":`, `"n":7`}, {`"k":"d`, `"k":"x`}, {`"step":1`, `"step":7`}} {
+			results[i].Payload = bytes.ReplaceAll(results[i].Payload, []byte(wrong[0]), []byte(wrong[1]))
+		}
 	}
+	defer rubbishMade.Store(true)
 	return r.ResultSink.Emit(ctx, results)
 }
 
@@ -202,7 +208,9 @@ func (a *Agent) plantedDelivery() {
 		left := uint64(0)
 		for _, s := range a.all() {
 			if at := s.running(); at != nil {
-				left += at.deliverable()
+				for _, l := range at.links {
+					left += l.queue.Stats().Held
+				}
 			}
 		}
 		if left == 0 {

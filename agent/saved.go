@@ -82,9 +82,6 @@ func (a *Agent) withdraw(uuid string) error {
 // undo makes void what was made behind S (RULES 26), and has what made S start from it. The pipeline does not run, and what made S has not run since: a repeat is harmless until
 // it has.
 func (a *Agent) undo(ctx context.Context, s saved) error {
-	if plantedUncut() {
-		return nil
-	}
 	if err := a.revoke(ctx, s); err != nil {
 		return fmt.Errorf("pipeline %s: %w", s.Name, err)
 	}
@@ -95,6 +92,9 @@ func (a *Agent) undo(ctx context.Context, s saved) error {
 }
 
 func (a *Agent) revoke(ctx context.Context, s saved) (err error) {
+	if a.options.uncut {
+		return nil
+	}
 	box, _, err := outbox.Open(outbox.Options{
 		FS: disk.OS, Dir: filepath.Join(a.pipelineDir(s.UUID), outboxDir), Config: a.outboxConfig(), Stamp: a.clock.Stamp, Codec: a.codec, Logger: a.log,
 	})

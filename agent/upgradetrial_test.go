@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/outbox"
 )
 
 func (b *bench) record() upgrade.Record {
@@ -234,6 +235,55 @@ func TestARefusedSlotIsNotRejected(t *testing.T) {
 	b.halt()
 	b.wantIDs("p", [2]int{1, 140})
 	b.wantCounts(14)
+}
+
+// TestUpgradeCutsOnItsWayBack: before any pipeline starts, the outbox holds nothing behind S (RULES 26). Without the cut it does not.
+func TestUpgradeCutsOnItsWayBack(t *testing.T) {
+	for _, uncut := range []bool{false, true} {
+		b, s := newUpgradeBench(t)
+		b.toTrial(s)
+		if err := b.agent.AbortUpgrade(t.Context(), "a test"); err != nil {
+			t.Fatal(err)
+		}
+		b.ended()
+		b.options.uncut = uncut
+		looked := make(chan bool, 1)
+		s.booted = upgrade.Factory
+		b.startWith(func(a *Agent) {
+			a.die = func(at string) {
+				if at == "upgrade-undone" {
+					looked <- a.endsAtSavepoints(t)
+				}
+			}
+		})
+		if cut := <-looked; cut == uncut {
+			t.Errorf("planted %v: the outboxes hold nothing behind the savepoints: %v", uncut, cut)
+		}
+		b.await("the way back", upgradeIs(upgrade.RolledBack))
+		b.end()
+	}
+}
+
+func (a *Agent) endsAtSavepoints(t *testing.T) bool {
+	cut := true
+	for _, saving := range a.upgrader.backTo() {
+		box, _, err := outbox.Open(outbox.Options{FS: disk.OS, Dir: filepath.Join(a.pipelineDir(saving.UUID), outboxDir), Config: a.outboxConfig(), Stamp: a.clock.Stamp, Codec: a.codec, Logger: a.log})
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		ends := map[string]uint64{}
+		for _, e := range saving.Ends {
+			ends[e.UID] = e.Seq
+		}
+		for _, e := range box.Ends() {
+			cut = cut && e.Seq <= ends[e.UID]
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return cut
 }
 
 // TestKilledOnTrial: a program that the watchdog has ended on trial is gone back from at its next start, whatever tries it has left.

@@ -20,6 +20,7 @@ type message struct {
 const (
 	baseMs   = 1767225600000
 	keys     = 50
+	flushed  = 2 // messages that only close windows
 	perMs    = 3 // messages per ms of event time
 	windowMs = 1000
 )
@@ -112,6 +113,11 @@ func (v *verdict) compare(flush int, ids map[int]int, cells oracle.Windows) {
 		return
 	}
 	v.Once(flush, ids, v.In)
+	for id := range ids {
+		if id >= flush+flushed {
+			v.Wrongf("row %d was never published", id)
+		}
+	}
 }
 
 // addDrawn adds a row whose value only the agent knew before it arrived.
