@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/pipeline"
 )
 
 // plantedDeath is where a test kills the agent; this build has none.
@@ -47,8 +48,17 @@ func trialOver(time.Duration) bool { return false }
 // plantedTrial is a program on trial that is broken; this build has none.
 func plantedTrial(string) {}
 
+// fleetPollOf is how often a gateway looks for documents; tests shorten it.
+func fleetPollOf(set time.Duration) time.Duration { return set }
+
 // plantedSilence is a sink that does not answer a program on trial; this build has none.
 func plantedSilence() bool { return false }
+
+// plantedRubbish is a program on trial whose results are wrong; this build has none.
+func plantedRubbish(_ bool, s pipeline.ResultSink) pipeline.ResultSink { return s }
+
+// plantedDelivery waits until what a hasty program let go has left; this build has none.
+func (a *Agent) plantedDelivery() {}
 
 // plantedUnrestored is a program on trial that cannot restore a savepoint; this build has none.
 func plantedUnrestored() error { return nil }

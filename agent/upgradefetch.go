@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/agent/compat"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
@@ -64,9 +65,13 @@ func (u *upgrader) beginning() (*upgrade.Beginning, error) {
 	if err != nil {
 		return nil, err
 	}
+	l, err := u.readLocal()
+	if err != nil {
+		return nil, err
+	}
 	b := &upgrade.Beginning{
-		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
-		Savepoints: a.savepointBytes(), Reserve: a.config.Journal.ReserveBytes, Now: time.Now(), Trusted: a.clock.Stamp().Trusted, Percent: a.config.Upgrade.PowerMin,
+		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard, Window: l.Window}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
+		Savepoints: a.savepointBytes(), Reserve: a.config.Journal.ReserveBytes, Now: time.Unix(0, clock.This.Read().Wall), Trusted: a.clock.Stamp().Trusted, Percent: a.config.Upgrade.PowerMin,
 	}
 	if b.Free, err = disk.OS.Free(a.config.StateDir.Value); err != nil {
 		return nil, fmt.Errorf("how much of the disk is free: %w", err)
@@ -117,14 +122,21 @@ func (u *upgrader) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(l.File)
-	if err != nil {
-		return unfitFor(upgrade.CauseFetch, "read the artifact: %w", err)
-	}
-	defer file.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Chunks: &fileChunks{file: file, artifact: artifact, gone: cancel}, Progress: func(n int64, _ error) { u.waits(fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)) }}
+	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Progress: func(n int64, _ error) { u.waits(fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)) }}
+	if l.File == "" { // a document asked for it
+		if f.Chunks, f.Pause, err = u.agent.fleetChunks(); err != nil {
+			return unfitFor(upgrade.CauseFetch, "%w", err)
+		}
+	} else {
+		file, err := os.Open(l.File)
+		if err != nil {
+			return unfitFor(upgrade.CauseFetch, "read the artifact: %w", err)
+		}
+		defer file.Close()
+		f.Chunks = &fileChunks{file: file, artifact: artifact, gone: cancel}
+	}
 	_, err = f.Fetch(ctx, artifact)
 	switch {
 	case errors.Is(err, upgrade.ErrSpace):
@@ -203,8 +215,12 @@ const (
 	selftestSays  = 64 << 10
 )
 
-// selftest runs the new program on the config that runs: it loads it, and says who it is. It opens nothing for writing.
+// selftest runs the new program on the config that runs: it loads it, and says who it is and what it reads and writes. It opens nothing for writing.
 func (u *upgrader) selftest(ctx context.Context) error {
+	_, artifact, err := u.release()
+	if err != nil {
+		return unfitFor(upgrade.CauseGate, "%w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, selftestWait)
 	defer cancel()
 	path := u.path(slotFile)
@@ -226,7 +242,7 @@ func (u *upgrader) selftest(ctx context.Context) error {
 	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
 		u.agent.log.Debug("the self-test runs without a bound of its memory", "error", err)
 	}
-	err := cmd.Wait()
+	err = cmd.Wait()
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
@@ -239,6 +255,9 @@ func (u *upgrader) selftest(ctx context.Context) error {
 	}
 	if is.Version != u.rec.Target.Version {
 		return unfitFor(upgrade.CauseArtifact, "it says that it is version %s, and the release says %s", is.Version, u.rec.Target.Version)
+	}
+	if broken := upgrade.Broken(artifact.Compat, is.Compat); len(broken) > 0 { // the gates have judged by what was promised
+		return unfitFor(upgrade.CauseArtifact, "%s", strings.Join(broken, "; "))
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ type upgrader struct {
 	fresh   bool          // the record on flash is older than rec
 
 	held    *probation      // of a program on trial
+	killed  string          // how this program was ended on trial before this start, by the machine; "": it was not
 	stopped map[string]bool // pipelines that this process has stopped for the upgrade
 	watched time.Time       // since when this process is on trial
 	least   time.Duration   // that it is on trial, whatever is set: a test has no time
@@ -125,6 +126,10 @@ func (u *upgrader) locate() error {
 type helped interface {
 	// Helped gives why the factory program runs in place of what the record asks for, and why it is a rescue; "" each: neither.
 	Helped() (taken, rescue string, err error)
+	// Refused gives why the helper has not run a slot in this start; "": it was not to, or has.
+	Refused(upgrade.Slot) (why string, err error)
+	// Killed gives how the program with this digest was ended on trial before this start, where it was the machine that ended it; "": it was not.
+	Killed(sha256 string) (how string, err error)
 }
 
 // listen takes up what the helper says of this start.
@@ -134,10 +139,26 @@ func (u *upgrader) listen(h helped) error {
 		return fmt.Errorf("upgrade.backend: %w", err)
 	}
 	u.here.Rescue = u.here.Rescue || rescue != ""
-	if taken == "" {
-		return nil
+	if taken != "" {
+		u.rec, err = upgrade.Next(u.rec, upgrade.Event{Kind: upgrade.Replaced, Now: now(), Why: taken})
+		return err
 	}
-	u.rec, err = upgrade.Next(u.rec, upgrade.Event{Kind: upgrade.Replaced, Now: now(), Why: taken})
+	switch {
+	case u.rec.State == upgrade.Switched && u.here.Booted == u.rec.Active && (!u.here.Rescue || u.rec.Rescue):
+		return u.refused(h)
+	case u.rec.State == upgrade.Probation && u.here.Booted == u.rec.Standby:
+		u.killed, err = h.Killed(u.rec.Target.SHA256)
+	}
+	return err
+}
+
+// refused ends an upgrade whose program the helper would not run: it has never been on trial, so that nothing is said against it.
+func (u *upgrader) refused(h helped) error {
+	why, err := h.Refused(u.rec.Standby)
+	if err != nil || why == "" {
+		return err
+	}
+	u.rec, err = upgrade.Next(u.rec, upgrade.Event{Kind: upgrade.Went, Now: now(), Cause: upgrade.CauseStage, Why: fmt.Sprintf("weir-boot does not run slot %s: %s", u.rec.Standby, why)})
 	return err
 }
 

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/compat"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
@@ -65,11 +67,24 @@ func writeRoot(t *testing.T, dir string) string {
 	return name
 }
 
-// program is an artifact that says of itself that it is a version, and its signed manifest.
+// program is an artifact that says of itself that it is a version, and its signed manifest. It is what that promises.
 func program(t *testing.T, dir, version string, change func(*document.Release)) (file string, release []byte) {
 	t.Helper()
+	promised := &document.Release{Artifacts: []document.Artifact{{Compat: compat.Current()}}}
+	if change != nil {
+		change(promised)
+	}
+	return programSaying(t, dir, version, promised.Artifacts[0].Compat, change)
+}
+
+// programSaying says that it reads and writes something, whatever its manifest promises.
+func programSaying(t *testing.T, dir, version string, says document.Compat, change func(*document.Release)) (file string, release []byte) {
+	t.Helper()
 	file = filepath.Join(dir, "weir-"+version)
-	err := os.WriteFile(file, fmt.Appendf(nil, "#!/bin/sh\ncat > /dev/null\necho '{\"version\":%q,\"pipelines\":1}'\n", version), 0o600)
+	report, err := json.Marshal(SelftestReport{Version: version, Pipelines: 1, Compat: says})
+	if err == nil {
+		err = os.WriteFile(file, fmt.Appendf(nil, "#!/bin/sh\ncat > /dev/null\necho '%s'\n", report), 0o600)
+	}
 	if err == nil {
 		release, err = rig.Release(t.Context(), file, version, change)
 	}
@@ -104,7 +119,11 @@ func (b *bench) boot(s *slotDir) {
 		}
 	}
 	s.booted = link
-	b.startWith(func(a *Agent) { a.upgrader.least = time.Millisecond })
+	b.startWith(func(a *Agent) {
+		if a.upgrader.least = time.Millisecond; a.fleet != nil && a.fleet.channel != nil {
+			a.fleet.channel.Poll = 300 * time.Millisecond
+		}
+	})
 }
 
 // ended waits until the agent has ended by itself.
@@ -168,14 +187,15 @@ func TestUpgrade(t *testing.T) {
 }
 
 // toTrial brings a bench to a program on trial that does not pass: one gate is kept shut.
-func (b *bench) toTrial(s *slotDir) {
+func (b *bench) toTrial(s *slotDir) { b.t.Helper(); b.toTrialWith(s, nil) }
+
+func (b *bench) toTrialWith(s *slotDir, change func(*document.Release)) {
 	b.t.Helper()
 	b.boot(s)
 	b.put(1, 95)
 	b.await("delivery", at(95))
-	b.upgradeTo("v2", nil)
+	b.upgradeTo("v2", change)
 	b.ended()
-	b.text = strings.Replace(b.text, "probation: 0s", "probation: 0s, probation_bytes: 1GiB", 1)
 	store := upgrade.Store{FS: disk.OS, Dir: filepath.Join(b.dir, "state", "upgrade")}
 	r, err := store.Load()
 	if err != nil {
@@ -341,6 +361,19 @@ func TestUpgradeRefusals(t *testing.T) {
 	if st := b.agent.Status().Upgrade; !strings.Contains(st.Why, "says that it is version v2") || b.agent.named("p").running() != at {
 		t.Errorf("%+v", st)
 	}
+	// So is one whose manifest promises what it does not have: the gates have judged by that.
+	says := compat.Current()
+	says.Formats["outbox records"] = document.Versions{Least: 3, Most: 3, Writes: 3}
+	broken, release := programSaying(t, b.dir, "v4", says, nil)
+	if err := b.agent.Upgrade(t.Context(), api.UpgradeOptions{File: broken, Release: release}); err != nil {
+		t.Fatal(err)
+	}
+	b.await("refusal", func(s *api.Status) bool {
+		return upgradeIs(upgrade.Failed)(s) && strings.Contains(s.Upgrade.Why, "promises that it reads outbox records from version 2 to 2, and the program reads 3 to 3")
+	})
+	if b.agent.named("p").running() != at {
+		t.Error("a pipeline was stopped for it")
+	}
 	b.halt()
 }
 
@@ -368,6 +401,42 @@ func TestUpgradeThatDoesNotDrain(t *testing.T) {
 	b.wantIDs("q", [2]int{1, 120})
 }
 
+// withoutJournal: a journal that does not open keeps nobody from rescue, and stays as it is; an upgrade can be asked for from there.
+func (b *bench) withoutJournal(s *slotDir) {
+	b.t.Helper()
+	name := filepath.Join(b.dir, "state", "journal")
+	registry, err := os.ReadFile(filepath.Join(b.dir, "state", "pipelines.json"))
+	if err == nil {
+		err = os.Rename(name, name+".kept")
+	}
+	if err == nil {
+		err = os.WriteFile(name, []byte("no directory"), 0o600)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.options.ControlOnly = false
+	if _, err := New(b.parse(), b.options); err == nil || !strings.Contains(err.Error(), "open journal") {
+		b.t.Fatalf("it starts without its journal: %v", err)
+	}
+	b.options.ControlOnly = true
+	b.boot(s)
+	b.await("control", func(s *api.Status) bool {
+		return s.Upgrade != nil && strings.Contains(s.Upgrade.NotUsable, "open journal") && s.Pipelines[0].State == string(PipelineStopped)
+	})
+	b.end()
+	after, err := os.ReadFile(filepath.Join(b.dir, "state", "pipelines.json"))
+	if err != nil || string(after) != string(registry) {
+		b.t.Errorf("the registry was\n%s\nand is\n%s\n%v", registry, after, err)
+	}
+	if text, err := os.ReadFile(name); err != nil || string(text) != "no directory" {
+		b.t.Errorf("the journal was changed: %q, %v", text, err)
+	}
+	if err := errors.Join(os.Remove(name), os.Rename(name+".kept", name)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // TestControlOnly: no broker, no pipeline; the status tells.
 func TestControlOnly(t *testing.T) {
 	b, s := newUpgradeBench(t)
@@ -387,6 +456,7 @@ func TestControlOnly(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	b.end()
+	b.withoutJournal(s)
 	b.options.ControlOnly = false
 	b.boot(s)
 	b.put(96, 100)

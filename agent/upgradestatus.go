@@ -19,6 +19,9 @@ func (u *upgrader) status() *api.UpgradeStatus {
 		Tries: rec.Tries, Waits: wait, Why: rec.Why, Cause: string(rec.Cause), Offline: rec.Offline, Held: u.heldBytes()}
 	if act.Do == upgrade.Control {
 		s.NotUsable = act.Why
+		if err := u.agent.unopened; err != nil {
+			s.NotUsable += "; " + err.Error()
+		}
 	}
 	return s
 }

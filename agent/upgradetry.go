@@ -23,9 +23,9 @@ func (u *upgrader) watch(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		failed := u.failed()
-		trial := u.trial(ctx)
-		v := upgrade.Judge(u.rec, trial)
 		full := u.heldBytes() >= u.agent.config.Upgrade.ProbationBytes
+		trial := u.trial(ctx, full)
+		v := upgrade.Judge(u.rec, trial)
 		if full && !v.Passed && v.Failed == "" { // what only wants time has had it
 			trial.Up, trial.On = math.MaxInt64, math.MaxInt64
 			v = upgrade.Judge(u.rec, trial)
@@ -41,6 +41,7 @@ func (u *upgrader) watch(ctx context.Context) error {
 		case v.Passed:
 			if plantedHasty() {
 				u.letGo()
+				u.agent.plantedDelivery()
 			}
 			return u.note(upgrade.Event{Kind: upgrade.Passed, Offline: v.Offline})
 		case full:
@@ -82,19 +83,19 @@ func (u *upgrader) failed() string {
 	return ""
 }
 
-// trial gathers what the gates of the commit ask for.
-func (u *upgrader) trial(ctx context.Context) upgrade.Trial {
+// trial gathers what the gates of the commit ask for. hurry: there is no other look, so that checkpoints that lack are made now.
+func (u *upgrader) trial(ctx context.Context, hurry bool) upgrade.Trial {
 	up := time.Since(u.watched)
 	if u.least != trialLeast && up >= u.least { // a test has no time
 		up += trialLeast
 	}
-	t := upgrade.Trial{System: u.caps.NeedsReboot, Up: up, On: time.Since(u.watched)}
+	t := upgrade.Trial{System: u.caps.NeedsReboot, Up: up, On: time.Since(u.watched), Killed: u.killed}
 	if at := now(); at.Boot == u.rec.Began.Boot {
 		t.On = time.Duration(at.Ns - u.rec.Began.Ns)
 	}
 	for i := range u.rec.Savings {
 		if s := u.agent.named(u.rec.Savings[i].Name); s != nil {
-			t.Pipelines = append(t.Pipelines, u.tried(ctx, s, &u.rec.Savings[i]))
+			t.Pipelines = append(t.Pipelines, u.tried(ctx, s, &u.rec.Savings[i], hurry))
 		}
 	}
 	if t.Ends = u.agent.farEnds(); plantedSilence() {
@@ -103,7 +104,7 @@ func (u *upgrader) trial(ctx context.Context) upgrade.Trial {
 	return t
 }
 
-func (u *upgrader) tried(ctx context.Context, s *supervisor, saving *upgrade.Saving) upgrade.Tried {
+func (u *upgrader) tried(ctx context.Context, s *supervisor, saving *upgrade.Saving, hurry bool) upgrade.Tried {
 	t := upgrade.Tried{Name: s.name}
 	at := s.running()
 	if at == nil {
@@ -116,7 +117,7 @@ func (u *upgrader) tried(ctx context.Context, s *supervisor, saving *upgrade.Sav
 	}
 	t.From = saving.SHA256 // the order names it, and goes only when that very savepoint was restored
 	t.Checkpoints = at.rounds()
-	if t.Checkpoints < upgrade.CheckpointsAsked {
+	for n := 0; t.Checkpoints < upgrade.CheckpointsAsked && (n == 0 || hurry && n < upgrade.CheckpointsAsked); n++ {
 		t.Checkpoints = u.checkpoint(ctx, at)
 	}
 	return t

@@ -34,7 +34,8 @@ var ErrLater = errors.New("not now")
 type Order struct {
 	document.Command
 	Scope  string
-	Before bool // an earlier process began it
+	Since  uint64 // of the role that signed it: with Scope and Serial, what the order is known by
+	Before bool   // an earlier process began it
 }
 
 // Outcome is what came of one. Result "": nothing yet.
@@ -47,6 +48,7 @@ type Outcome struct {
 // Handover is a release that is to be installed.
 type Handover struct {
 	Scope    string // of the document that asked
+	Since    uint64 // of the role that signed it
 	Serial   uint64 // of the document, or of the command
 	Command  string // its id; "": a roll-out asked
 	Rollout  string // its id; "": a command asked

@@ -36,6 +36,7 @@ type Config struct {
 	Clock                   Clock
 	Key                     func() (signed.Signer, error) // the gateway's own, as it is now
 	Log                     *slog.Logger
+	Died                    func(at string) // called at each durable step, for tests that kill the process there; nil: nobody
 
 	hook   func(at string) // planted by tests: called at each durable step
 	random func() float64
@@ -106,7 +107,11 @@ func New(c Config) (*Channel, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.hook == nil {
-		c.hook = func(string) {}
+		c.hook = func(at string) {
+			if c.Died != nil {
+				c.Died("fleet-" + at)
+			}
+		}
 	}
 	if c.random == nil {
 		c.random = rand.Float64

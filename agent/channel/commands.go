@@ -11,6 +11,7 @@ import (
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/uplink/bucket"
 )
 
 // job is an order that the labourer has, or has had.
@@ -18,6 +19,7 @@ type job struct {
 	*order
 	trust *signed.Trust // a copy of its own
 	again bool          // this process has given it to the labourer before
+	took  bool          // the upgrader has it now
 	out   Outcome
 }
 
@@ -40,7 +42,7 @@ func (c *Channel) labour(ctx context.Context) {
 
 // carryOut does what an order says, or asks what became of it.
 func (c *Channel) carryOut(ctx context.Context, j *job) Outcome {
-	o := &Order{Command: *j.Command, Scope: j.Scope, Before: !j.here}
+	o := &Order{Command: *j.Command, Scope: j.Scope, Since: j.Since, Before: !j.here}
 	if o.Do == document.DoUpgrade {
 		return c.upgrade(ctx, j, o)
 	}
@@ -53,18 +55,25 @@ func (c *Channel) carryOut(ctx context.Context, j *job) Outcome {
 // upgrade hands the release of a command to the upgrader, unless it has it.
 func (c *Channel) upgrade(ctx context.Context, j *job, o *Order) Outcome {
 	if out, knows := c.Acts.Upgraded(o); knows {
+		j.took = true
 		return out
+	}
+	if j.Handed {
+		return Outcome{Result: document.ResultFailed, Detail: "another upgrade was asked for on the device before it was known how this one had ended"}
 	}
 	read, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	r, envelope, err := c.Depot.Release(read, j.trust, o.Release)
 	if err == nil {
-		err = c.Acts.Upgrade(ctx, &Handover{Scope: o.Scope, Serial: o.Serial, Command: o.ID, Policy: *o.Policy, SHA256: o.Release, Release: r, Envelope: envelope})
-	} else if reasonOf(err) == "" { // the store does not answer, or has it not yet
+		err = c.Acts.Upgrade(ctx, &Handover{Scope: o.Scope, Serial: o.Serial, Since: o.Since, Command: o.ID, Policy: *o.Policy, SHA256: o.Release, Release: r, Envelope: envelope})
+	} else if reasonOf(err) == "" && !errors.Is(err, bucket.ErrNotFound) { // the store does not answer
 		err = errors.Join(ErrLater, err)
 	}
 	switch {
-	case err == nil, errors.Is(err, ErrLater):
+	case err == nil:
+		j.took = true
+		return Outcome{}
+	case errors.Is(err, ErrLater):
 		return Outcome{}
 	}
 	return Outcome{Result: document.ResultRefused, Detail: err.Error()}
@@ -134,12 +143,20 @@ func (c *Channel) pick() (*order, error) {
 			if one == nil {
 				break
 			}
+			if one.Do == document.DoUpgrade && c.upgrading() { // one at a time: how the last one ended must be known
+				break
+			}
 			if o, err := c.take(scope, one); o != nil || err != nil {
 				return o, err
 			}
 		}
 	}
 	return nil, nil
+}
+
+// upgrading tells that a command asked for an upgrade whose end is not known.
+func (c *Channel) upgrading() bool {
+	return slices.ContainsFunc(c.ledger.Orders, func(o *order) bool { return !o.Ended && o.Do == document.DoUpgrade })
 }
 
 // nextOf is the first command of a scope that was not taken up.
@@ -209,6 +226,13 @@ func (c *Channel) enter(o *order, done uint64, out Outcome) error {
 // ended takes what the labourer brings back.
 func (c *Channel) ended(ctx context.Context, j *job) {
 	c.busy = false
+	if j.took && !j.Handed && j.out.Result == "" {
+		j.Handed = true
+		if err := c.save(); err != nil {
+			j.Handed = false
+		}
+		c.hook("handed")
+	}
 	if j.out.Result == "" || ctx.Err() != nil { // it is asked for again; what the end of the process cut short, the next one sees to
 		return
 	}
@@ -262,7 +286,7 @@ func (c *Channel) settle(o *order) error {
 	if o.Settled {
 		return nil
 	}
-	if err := c.Acts.Settled(&Order{Command: document.Command{Serial: o.Serial, ID: o.ID, Do: o.Do}, Scope: o.Scope}); err != nil {
+	if err := c.Acts.Settled(&Order{Command: document.Command{Serial: o.Serial, ID: o.ID, Do: o.Do}, Scope: o.Scope, Since: o.Since}); err != nil {
 		return fmt.Errorf("command %s: what follows its result: %w", o.ID, err)
 	}
 	c.hook("settled")

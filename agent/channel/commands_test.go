@@ -219,28 +219,36 @@ func TestBehindARestart(t *testing.T) {
 	})
 }
 
-// TestAnUpgradeKeepsNobodyWaiting: what comes behind it goes on, and its result follows.
+// TestAnUpgradeKeepsNobodyWaiting: what comes behind it goes on, but for another upgrade, and its result follows.
 func TestAnUpgradeKeepsNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		c := command(1, document.DoUpgrade)
-		c.Release = strings.Repeat("2", 64) // not there yet
-		w.commands(2, c, command(2, document.DoStop))
+		one, other, none := command(1, document.DoUpgrade), command(3, document.DoUpgrade), command(4, document.DoUpgrade)
+		one.Release, other.Release = w.release("2"), w.release("3")
+		w.commands(5, one, command(2, document.DoStop), other, none, command(5, document.DoStart))
 		w.run(2 * time.Minute)
-		if len(w.acts.did()) != 1 || w.result(1) != nil || len(w.acts.asked) != 0 {
-			t.Fatalf("done %v, asked %v", w.acts.did(), w.acts.asked)
-		}
-		c.Release = w.release("2")
-		c.Serial, c.ID = 3, "c3"
-		w.commands(3, c)
-		w.run(2 * time.Minute)
-		if len(w.acts.asked) != 1 || w.result(3) != nil {
-			t.Fatalf("asked %v, result %v", w.acts.asked, w.result(3))
+		if len(w.acts.did()) != 1 || w.result(1) != nil || len(w.acts.asked) != 1 {
+			t.Fatalf("done %v, asked %v, result %v", w.acts.did(), w.acts.asked, w.result(1))
 		}
 		w.acts.ends = &Outcome{Result: document.ResultFailed, Detail: "rolled back"}
+		w.run(5 * time.Minute)
+		if r := w.result(1); r == nil || r.Result != document.ResultFailed {
+			t.Errorf("result of the first: %+v", r)
+		}
+		if r := w.result(4); r == nil || len(w.acts.did()) != 2 {
+			t.Errorf("result of the last: %+v, done %v", r, w.acts.did())
+		}
+	})
+}
+
+// TestAReleaseThatIsNotThere: the command has failed, and what comes behind it goes on.
+func TestAReleaseThatIsNotThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commands(2, command(1, document.DoUpgrade), command(2, document.DoStop))
 		w.run(2 * time.Minute)
-		if r := w.result(3); r == nil || r.Result != document.ResultFailed {
-			t.Errorf("result %+v", r)
+		if r := w.result(1); r == nil || r.Result != document.ResultRefused || len(w.acts.did()) != 1 || len(w.acts.asked) > 0 {
+			t.Errorf("%+v, done %v", r, w.acts.did())
 		}
 	})
 }

@@ -48,6 +48,7 @@ type order struct {
 	Do      string            `json:"do"`
 	SHA256  string            `json:"sha256"`            // of the command as it was signed, hex
 	Command *document.Command `json:"command,omitempty"` // until it has ended
+	Handed  bool              `json:"handed,omitempty"`  // the upgrader has it
 	Ended   bool              `json:"ended,omitempty"`   // its result is in results/
 	Settled bool              `json:"settled,omitempty"` // and what follows a result is done
 	Sent    bool              `json:"sent,omitempty"`    // and the result is in the store

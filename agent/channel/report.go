@@ -18,6 +18,7 @@ import (
 type reporter struct {
 	state    string // the last one, without what always changes
 	progress string
+	ended    string // how the newest upgrade ended, if it has
 	stateAt  time.Time
 	due      time.Time // not before
 	fails    int
@@ -50,12 +51,12 @@ func (c *Channel) tell(ctx context.Context) {
 // reportState writes what this gateway is when that has changed, at most once a minute, or when a day is over.
 func (c *Channel) reportState(ctx context.Context) error {
 	r, now := &c.report, time.Now()
-	if now.Before(r.due) {
-		return nil
-	}
 	s := c.Acts.State()
 	c.complete(&s)
 	progress := c.progress(&s)
+	if now.Before(r.due) && (progress == nil || progress.Outcome == "" || progress.Rollout+progress.Release+progress.Outcome == r.ended) { // how an upgrade ended is not kept waiting
+		return nil
+	}
 	key, err := essence(&s)
 	if err != nil {
 		return err
@@ -65,6 +66,9 @@ func (c *Channel) reportState(ctx context.Context) error {
 			return err
 		}
 		r.state, r.stateAt, r.due = key, now, now.Add(spread(reportApart*6/5, c.random()))
+	}
+	if progress != nil {
+		r.ended = progress.Rollout + progress.Release + progress.Outcome
 	}
 	if progress == nil || progress.Rollout == "" {
 		return nil

@@ -78,6 +78,9 @@ func (c *Channel) pursue(ctx context.Context) {
 	case expired:
 		err = c.hold(&handed{ID: r.ID, Release: r.Release, Serial: r.Serial, Outcome: outcomeExpired, Why: "it came here behind its time", AtMs: f.nowMs})
 	case hand:
+		if c.upgrading() {
+			return
+		}
 		err = c.handOver(ctx, r, f)
 	}
 	if err != nil {
@@ -114,7 +117,7 @@ func (c *Channel) handOver(ctx context.Context, r *document.Rollout, f facts) er
 	}
 	c.hook("rollout-held")
 	if err == nil {
-		err = c.Acts.Upgrade(ctx, &Handover{Scope: c.rolloutScope(), Serial: r.Serial, Rollout: r.ID, Policy: r.Policy, SHA256: r.Release, Release: release, Envelope: envelope})
+		err = c.Acts.Upgrade(ctx, &Handover{Scope: c.rolloutScope(), Serial: r.Serial, Since: c.ledger.Scopes[c.rolloutScope()].Since, Rollout: r.ID, Policy: r.Policy, SHA256: r.Release, Release: release, Envelope: envelope})
 	}
 	c.hook("rollout-asked")
 	next := *h

@@ -23,7 +23,7 @@ type Doorbell struct {
 
 // Upgrade is how another program takes over.
 type Upgrade struct {
-	Backend        string // self, none
+	Backend        string // self, rauc, none
 	Probation      time.Duration
 	ProbationBytes int64 // of results that are held back
 	Tries          int
@@ -34,4 +34,5 @@ type Upgrade struct {
 const (
 	BackendNone = "none"
 	BackendSelf = "self"
+	BackendRauc = "rauc"
 )

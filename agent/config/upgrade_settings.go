@@ -65,8 +65,8 @@ func (c *Config) checkFleet(problems *plan.Problems) {
 }
 
 var upgradeObject = &object[Upgrade]{section: section{what: "upgrade", list: []*setting{
-	set("backend", at(func(u *Upgrade) *string { return &u.Backend }).is(choiceKind{words: []string{BackendNone, BackendSelf}}),
-		"What puts a program into place. self: this binary, in two slots, by weir-boot under systemd. none: no upgrades; the package manager's business.", byDefault(BackendNone)),
+	set("backend", at(func(u *Upgrade) *string { return &u.Backend }).is(choiceKind{words: []string{BackendNone, BackendSelf, BackendRauc}}),
+		"What puts a program into place. self: this binary, in two slots, by weir-boot under systemd. rauc: the whole system, by RAUC. none: no upgrades; the package manager's business.", byDefault(BackendNone)),
 	set("probation", at(func(u *Upgrade) *time.Duration { return &u.Probation }).is(durationKind{most: 25 * time.Minute}),
 		"How long a new program must run, with its results held back, before it stays. At least 2 minutes hold whatever is set.", byDefault("2m")),
 	set("probation_bytes", at(func(u *Upgrade) *int64 { return &u.ProbationBytes }).is(sizeKind{least: 64 << 10}),

@@ -33,6 +33,9 @@ func (o *Outbox) HeldBytes() (n int64) {
 	return n
 }
 
+// HeldBack tells that nothing of the stream may leave now: HoldBack without LetGo.
+func (s *Stream) HeldBack() bool { return s.o.held.Load() && !s.live() }
+
 // live tells that HoldBack leaves the stream alone. uid and o.live do not change while results flow.
 func (s *Stream) live() bool { return slices.Contains(s.o.live, s.uid) }
 

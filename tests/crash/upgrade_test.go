@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -206,6 +207,10 @@ func nextProgram(t *testing.T) string {
 // upgradeCase is a crash at a step of an upgrade whose program is good, or bad in a way.
 type upgradeCase struct{ step, bad, want string }
 
+func (c upgradeCase) name() string {
+	return cmp.Or(strings.TrimPrefix(c.step, "upgrade-"), "no-crash") + "/" + cmp.Or(c.bad, "good")
+}
+
 // upgradeCases are all durable steps of both programs (agent/upgrader.go, note), before and behind each, and the acts between them.
 func upgradeCases() (list []upgradeCase) {
 	both := func(bad, want string, steps ...string) {
@@ -218,11 +223,12 @@ func upgradeCases() (list []upgradeCase) {
 	list = append(list, upgradeCase{"", "", "committed"}, upgradeCase{"upgrade-before-rest-asked", "", "none"}, upgradeCase{"upgrade-after-rest-asked", "", "committed"})
 	both("", "committed", "accepted-passed", "fetching-fetched", "staged-ready", "draining-drained", "saved-switching", "probation-passed", "committing-confirmed")
 	list = append(list, upgradeCase{"upgrade-staged", "", "committed"}, upgradeCase{"upgrade-activated", "", "committed"}, upgradeCase{"upgrade-marked-good", "", "committed"})
-	for _, bad := range []string{"exit", "corrupt", "sink", "restore"} {
+	for _, bad := range []string{"exit", "corrupt", "sink", "restore", "spoil"} {
 		list = append(list, upgradeCase{"", bad, "rolled back"})
 	}
 	both("restore", "rolled back", "probation-failed", "started", "rollback-reverted", "restoring-restored")
 	both("corrupt", "rolled back", "rollback-reverted")
+	both("spoil", "rolled back", "probation-passed", "rollback-reverted")
 	return append(list, upgradeCase{"upgrade-undone", "restore", "rolled back"})
 }
 
@@ -235,19 +241,19 @@ func TestUpgradeKilledAtEveryStep(t *testing.T) {
 	s := &scenario{qos: 1, messages: 0, rate: 1000, streams: savedStreams, patience: 3 * time.Minute}
 	k := newKeeper(t, s)
 	n := 0
-	publish := func() {
-		for end := n + 30; n < end; n++ {
-			payload, _ := json.Marshal(messageOf(n))
-			k.publish(topicOf(n), payload)
-		}
-	}
+	publish := func() { n = k.publishSome(n) }
 	table := &strings.Builder{}
 	for i, c := range upgradeCases() {
 		if !long() && i%shortEvery != 0 {
 			continue
 		}
 		publish()
-		k.run(c, publish, table)
+		t.Run(c.name(), func(t *testing.T) { // one behind the other, on the same gateway
+			of := k.t
+			k.t = t
+			defer func() { k.t = of }()
+			k.run(c, publish, table)
+		})
 	}
 	t.Logf("step × program × outcome:\n%s", table)
 	k.startAgentOfRecord()
@@ -255,6 +261,105 @@ func TestUpgradeKilledAtEveryStep(t *testing.T) {
 	k.publishFlush(n)
 	verdicts, problems := k.finish(s)
 	wantExact(t, verdicts, problems)
+}
+
+// TestUpgradeFaults: a rollback without the cut, results that leave on trial, and results that are let go before the commit is durable must be found. The program on trial makes wrong rows.
+func TestUpgradeFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes; not in -short")
+	}
+	for fault, step := range map[string]string{"uncut": "", "apply-live": "", "upgrade-hasty": "upgrade-before-probation-passed"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			s := &scenario{qos: 1, rate: 1000, streams: savedStreams, patience: 3 * time.Minute, env: []string{"WEIR_FAULT=" + fault}}
+			k := newKeeper(t, s)
+			n := 0
+			publish := func() { n = k.publishSome(n) }
+			publish()
+			k.run(upgradeCase{step, "spoil", "rolled back"}, publish, &strings.Builder{})
+			k.startAgentOfRecord()
+			s.messages = n
+			k.publishFlush(n)
+			verdicts, problems := k.finish(s)
+			for _, v := range verdicts {
+				if len(v.Wrong) > 0 {
+					t.Logf("found: %s", v)
+					return
+				}
+			}
+			t.Errorf("the planted fault was not found: %v %v", verdicts, problems)
+		})
+	}
+}
+
+// TestUpgradeUnheldFault: a journal that does not hold S lets go of records on trial, and the way back misses them.
+func TestUpgradeUnheldFault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes; not in -short")
+	}
+	t.Parallel()
+	for _, fault := range []string{"", "WEIR_FAULT=apply-unheld"} {
+		s := &scenario{qos: 1, rate: 1000, streams: savedStreams, patience: 3 * time.Minute, env: []string{"WEIR_BAD=sink"}}
+		if fault != "" {
+			s.env = append(s.env, fault)
+		}
+		k := newKeeper(t, s)
+		n := k.publishSome(0)
+		k.start()
+		k.await("rest", rests)
+		file, release := k.program()
+		if out, err := k.weir("upgrade", file, "--release", release); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		k.await("the trial", func(s *api.Status) bool {
+			return s.Upgrade != nil && s.Upgrade.State == "probation" && len(s.Pipelines) == 1 && s.Pipelines[0].State == "running"
+		})
+		first := k.look().Journal.First
+		for range 2 { // segments are left behind
+			for end := n + 12_000; n < end; n++ {
+				payload, _ := json.Marshal(messageOf(n))
+				k.publish(topicOf(n), payload)
+			}
+		}
+		k.await("the program on trial works", func(s *api.Status) bool { return s.Pipelines[0].Lag == 0 && s.Journal.Last >= uint64(n) })
+		if fault != "" {
+			k.await("the journal lets go", func(s *api.Status) bool { return s.Journal.First > first })
+		}
+		if out, err := k.weir("upgrade", "abort", "--why", "a test"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		lost := false
+		k.await("the way back", func(s *api.Status) bool {
+			lost = len(s.Pipelines) == 1 && (s.Pipelines[0].State == "failed" || s.Pipelines[0].Restarts > 0)
+			return lost || rests(s) && s.Upgrade.State == "rolled back"
+		})
+		k.stop()
+		if fault != "" {
+			if !lost {
+				t.Error("the planted fault was not found")
+			}
+			continue
+		}
+		k.startAgentOfRecord()
+		s.messages = n
+		k.publishFlush(n)
+		verdicts, problems := k.finish(s)
+		wantExact(t, verdicts, problems)
+	}
+}
+
+func (k *keeper) weir(args ...string) (string, error) {
+	out, err := exec.Command(binary, append(args, "-c", filepath.Join(k.dir, "weir.yaml"))...).CombinedOutput()
+	return string(out), err
+}
+
+// publishSome publishes messages from the n-th on; it gives the next one's number.
+func (k *keeper) publishSome(n int) int {
+	for end := n + 30; n < end; n++ {
+		payload, _ := json.Marshal(messageOf(n))
+		k.publish(topicOf(n), payload)
+	}
+	return n
 }
 
 // shortEvery: the short form has one case in so many, good programs and bad ones, old ones and new ones among them.
@@ -268,7 +373,12 @@ func (k *keeper) run(c upgradeCase, publish func(), table *strings.Builder) {
 		env = append(env, "WEIR_DIE_AT="+c.step)
 	}
 	if c.bad != "" {
-		env = append(env, "WEIR_BAD="+c.bad, "WEIR_TRIAL_LIMIT=1s")
+		env = append(env, "WEIR_BAD="+c.bad)
+	}
+	if c.bad != "" && c.bad != "spoil" { // that one is given the time to make its rows
+		env = append(env, "WEIR_TRIAL_LIMIT=1s")
+	} else if c.bad != "" {
+		env = append(env, "WEIR_TRIAL_LIMIT=3s")
 	}
 	k.start()
 	before := uint64(0)
