@@ -246,10 +246,10 @@ func (r *Reader) fetch(ctx context.Context, known map[string]*told, found map[st
 			for gateway := range todo {
 				o := found[gateway]
 				body, _, err := r.Depot.Bucket.Get(bucket.WithBytesMax(ctx, signed.BytesMax), o.Name)
-				var t Told
+				var says Told
 				switch {
 				case err == nil:
-					t, err = decode(gateway, body)
+					says, err = decode(gateway, body)
 				case errors.Is(err, bucket.ErrNotFound):
 					continue
 				case !errors.Is(err, bucket.ErrTooLarge):
@@ -262,7 +262,7 @@ func (r *Reader) fetch(ctx context.Context, known map[string]*told, found map[st
 					continue
 				}
 				mu.Lock()
-				r.keep(known, gateway, &o, newest, t, err)
+				r.keep(known, gateway, &o, newest, says, err)
 				mu.Unlock()
 			}
 		})
