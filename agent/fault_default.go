@@ -48,6 +48,9 @@ func trialOver(time.Duration) bool { return false }
 // plantedTrial is a program on trial that is broken; this build has none.
 func plantedTrial(string) {}
 
+// plantedStandstill is a program on trial that never comes to judge itself; this build has none.
+func plantedStandstill() {}
+
 // plantedSilence is a sink that does not answer a program on trial; this build has none.
 func plantedSilence() bool { return false }
 

@@ -146,10 +146,10 @@ func trialLeastOf() time.Duration {
 // trialOver: WEIR_TRIAL_LIMIT=DURATION shortens how long a program may be on trial.
 func trialOver(on time.Duration) bool {
 	d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL_LIMIT"))
-	return err == nil && on >= d || plantedSilence() && on >= silenceLimit
+	return err == nil && on >= d || (plantedSilence() || plantedBad() == "stand") && on >= silenceLimit
 }
 
-// silenceLimit is how long a program is on trial whose sink is planted to be silent.
+// silenceLimit is how long a program may be on trial that is planted to be silent, or to stand still.
 const silenceLimit = 3 * time.Second
 
 // plantedTrial: with WEIR_BAD=exit a program on trial ends at once; with WEIR_BAD=corrupt it first spoils every checkpoint store and outbox.
@@ -168,6 +168,13 @@ func plantedTrial(pipelines string) {
 	}
 	if bad == "corrupt" || bad == "exit" {
 		os.Exit(2)
+	}
+}
+
+// plantedStandstill: with WEIR_BAD=stand a program on trial never comes to judge itself. The watchdog must find it.
+func plantedStandstill() {
+	if plantedBad() == "stand" {
+		select {}
 	}
 }
 

@@ -19,6 +19,7 @@ const trialPoll = 100 * time.Millisecond
 
 // watch looks at the program on trial until it is over: it stays, or is gone back from.
 func (u *upgrader) watch(ctx context.Context) error {
+	plantedStandstill()
 	tick := time.NewTicker(trialPoll)
 	defer tick.Stop()
 	for {
