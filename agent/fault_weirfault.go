@@ -19,7 +19,7 @@ import (
 )
 
 // plantedDeath: with WEIR_DIE_AT=STEP the agent is killed, as by kill -9, when it comes to this step of a requeue, an apply or an upgrade. With WEIR_PLANT=DIR the step is what DIR/step says, once: the file is DIR/reached then. Where
-// it says "STEP pause", the agent stands there until DIR/reached is gone.
+// it says "STEP pause", the agent stands there until DIR/reached is gone. DIR/then, if there is one, is the step behind it.
 func plantedDeath(at string) {
 	die := at == os.Getenv("WEIR_DIE_AT")
 	if dir := os.Getenv("WEIR_PLANT"); dir != "" && !die {
@@ -28,6 +28,7 @@ func plantedDeath(at string) {
 		if len(words) == 0 || words[0] != at || os.Rename(filepath.Join(dir, "step"), reached) != nil {
 			return
 		}
+		os.Rename(filepath.Join(dir, "then"), filepath.Join(dir, "step"))
 		for die = len(words) == 1; !die; time.Sleep(10 * time.Millisecond) {
 			if _, err := os.Stat(reached); errors.Is(err, fs.ErrNotExist) {
 				return
