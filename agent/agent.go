@@ -91,6 +91,8 @@ type Agent struct {
 	roster     atomic.Pointer[roster]
 	applier    *applier
 	upgrader   *upgrader
+	fleet      *fleetSide        // nil: nobody directs this gateway from afar
+	lines      *lastLines        // of the log, for diagnostics; nil: none are kept
 	changing   sync.Mutex        // held while an apply or an upgrade is recorded: they exclude each other
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
 	connect    func(*session)    // starts a session; Run sets it
@@ -129,6 +131,9 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), fence: newFence(), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if a.fs = o.fs; a.fs == nil {
 		a.fs = disk.OS
+	}
+	if cfg.Fleet.Channel.Value != "" {
+		a.log, a.lines = keepLines(a.log)
 	}
 	if err := a.settleBoard(cfg); err != nil {
 		return nil, err
@@ -228,8 +233,11 @@ func (a *Agent) open() (err error) {
 		a.flash = a.openFlash()
 	}
 	if a.runs() && a.options.late {
-		return a.admit()
+		if err := a.admit(); err != nil {
+			return err
+		}
 	}
+	a.openFleet()
 	return nil
 }
 

@@ -51,6 +51,9 @@ func plantedTrial(string) {}
 // plantedStandstill is a program on trial that never comes to judge itself; this build has none.
 func plantedStandstill() {}
 
+// fleetPollOf is how often a gateway looks for documents; tests shorten it.
+func fleetPollOf(set time.Duration) time.Duration { return set }
+
 // plantedSilence is a sink that does not answer a program on trial; this build has none.
 func plantedSilence() bool { return false }
 

@@ -220,6 +220,14 @@ func (a *Agent) plantedDelivery() {
 	}
 }
 
+// fleetPollOf: WEIR_FLEET_POLL=DURATION has a gateway look for documents more often than a config may say.
+func fleetPollOf(set time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WEIR_FLEET_POLL")); err == nil {
+		return d
+	}
+	return set
+}
+
 // plantedUnrestored: with WEIR_BAD=restore a program on trial cannot restore a savepoint.
 func plantedUnrestored() error {
 	if plantedBad() == "restore" {

@@ -225,16 +225,22 @@ func (k *flashKeeper) decide(limits flash.Limits, now time.Duration) {
 	verdict := flash.Verdict{Setting: limits.Bound(k.setting)}
 	if span >= k.window.Seconds() && span > 0 {
 		f := flash.Facts{Budget: k.endurance().Budget(u), Spent: float64(u.Day.Device), Left: flash.Day - u.Day.Ran, Rate: float64(to.device-from.device) / span, Own: 1, Journal: 1}
-		if d, own := float64(to.device-from.device), float64(to.own-from.own); u.OwnKnown && d > 0 {
-			f.Own = min(own/d, 1)
-			if own > 0 {
-				f.Journal = min(float64(to.journal-from.journal)/own, 1)
-			}
+		if u.OwnKnown && to.device > from.device {
+			f.Own, f.Journal = shares(to.device-from.device, to.own-from.own, to.journal-from.journal)
 		}
 		verdict = limits.Decide(k.setting, f)
 	}
 	k.measured = to
 	k.settle(limits, verdict)
+}
+
+// shares is pure: weir's share of what the disk was given, and the journal's of weir's. The kernel may count far too much as weir's (flash.Sum); that is no more than all, or the journal,
+// whose bytes are known, would seem to be next to nothing of it.
+func shares(device, own, journal uint64) (ofDevice, ofOwn float64) {
+	if own = min(own, device); own == 0 {
+		return 0, 1
+	}
+	return float64(own) / float64(device), min(float64(journal)/float64(own), 1)
 }
 
 // settle brings a verdict into force.

@@ -265,3 +265,34 @@ func TestRoomFor(t *testing.T) {
 		}
 	}
 }
+
+// TestShares: a kernel that counts whole folios as weir's does not hide that the journal is what costs.
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		device, own, journal  uint64
+		wantDevice, wantOfOwn float64
+	}{
+		{1000, 500, 250, 0.5, 0.5},
+		{1000, 192_000, 900, 1, 0.9}, // as measured on Linux 6.18: 139 KB were 26.7 MB
+		{1000, 10, 900, 0.01, 1},
+		{1000, 0, 0, 0, 1},
+	} {
+		if d, o := shares(c.device, c.own, c.journal); d != c.wantDevice || o != c.wantOfOwn {
+			t.Errorf("%+v: %v, %v", c, d, o)
+		}
+	}
+}
+
+// TestGovernorWithLargeFolios: the journal's linger is stretched also where the kernel counts too much.
+func TestGovernorWithLargeFolios(t *testing.T) {
+	l := flash.Limits{Base: flash.Setting{Linger: 5 * time.Millisecond, Interval: 10 * time.Second}, Most: flash.Setting{Linger: time.Second, Interval: 5 * time.Minute}}
+	f := flash.Facts{Budget: 1e9, Left: flash.Day, Rate: 1e5}
+	f.Own, f.Journal = shares(60e6, 12e9, 50e6)
+	if v := l.Decide(l.Base, f); v.Linger <= l.Base.Linger {
+		t.Errorf("%+v", v)
+	}
+	// Planted: the shares as the kernel's count has them.
+	if f.Journal = 50e6 / 12e9; l.Decide(l.Base, f).Linger > l.Base.Linger {
+		t.Error("the planted fault is not found")
+	}
+}

@@ -63,6 +63,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.fence.err() == nil && !a.upgrader.controls() {
 		group.Go(func() error { return a.offsites.run(gctx) })
 	}
+	group.Go(func() error { return a.fleet.run(gctx) })
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error { return a.lamps().Run(gctx, a.shownState) })
 	group.Go(func() error {
@@ -70,6 +71,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			a.log.Info("agent is stopping: sessions, last checkpoints, deliveries")
 		case <-a.upgrader.leaving():
+		case <-a.fleet.leaving():
 		case err := <-sources.broken:
 			a.log.Error("agent is stopping", "error", err)
 		case <-gctx.Done():

@@ -26,6 +26,7 @@ func (a *Agent) Status() api.Status {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
 	}
 	s.Apply, s.Upgrade, s.Flash = a.applier.status(), a.upgrader.status(), a.flash.tells()
+	s.Fleet = a.fleet.status()
 	s.Problems = problems(&s)
 	return s
 }
@@ -153,6 +154,7 @@ func problems(s *api.Status) (list []string) {
 		list = append(list, "the last changed config was gone back from: "+p.Reason)
 	}
 	list = append(list, upgradeProblems(s.Upgrade)...)
+	list = append(list, fleetProblems(s.Fleet)...)
 	for _, b := range s.Sessions {
 		if b.Error != "" {
 			list = append(list, fmt.Sprintf("broker %s: %s", b.Name, b.Error))

@@ -65,8 +65,12 @@ func (u *upgrader) beginning() (*upgrade.Beginning, error) {
 	if err != nil {
 		return nil, err
 	}
+	l, err := u.readLocal()
+	if err != nil {
+		return nil, err
+	}
 	b := &upgrade.Beginning{
-		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
+		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard, Window: l.Window}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
 		Savepoints: a.savepointBytes(), Reserve: a.config.Journal.ReserveBytes, Now: time.Unix(0, clock.This.Read().Wall), Trusted: a.clock.Stamp().Trusted, Percent: a.config.Upgrade.PowerMin,
 	}
 	if b.Free, err = disk.OS.Free(a.config.StateDir.Value); err != nil {
@@ -118,14 +122,21 @@ func (u *upgrader) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(l.File)
-	if err != nil {
-		return unfitFor(upgrade.CauseFetch, "read the artifact: %w", err)
-	}
-	defer file.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Chunks: &fileChunks{file: file, artifact: artifact, gone: cancel}, Progress: func(n int64, _ error) { u.waits(fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)) }}
+	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Progress: func(n int64, _ error) { u.waits(fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)) }}
+	if l.File == "" { // a document asked for it
+		if f.Chunks, f.Pause, err = u.agent.fleetChunks(); err != nil {
+			return unfitFor(upgrade.CauseFetch, "%w", err)
+		}
+	} else {
+		file, err := os.Open(l.File)
+		if err != nil {
+			return unfitFor(upgrade.CauseFetch, "read the artifact: %w", err)
+		}
+		defer file.Close()
+		f.Chunks = &fileChunks{file: file, artifact: artifact, gone: cancel}
+	}
 	_, err = f.Fetch(ctx, artifact)
 	switch {
 	case errors.Is(err, upgrade.ErrSpace):

@@ -119,7 +119,11 @@ func (b *bench) boot(s *slotDir) {
 		}
 	}
 	s.booted = link
-	b.startWith(func(a *Agent) { a.upgrader.least = time.Millisecond })
+	b.startWith(func(a *Agent) {
+		if a.upgrader.least = time.Millisecond; a.fleet != nil && a.fleet.channel != nil {
+			a.fleet.channel.Poll = 300 * time.Millisecond
+		}
+	})
 }
 
 // ended waits until the agent has ended by itself.

@@ -15,6 +15,7 @@ import (
 // upgradeAsk is one call of Upgrade.
 type upgradeAsk struct {
 	o    api.UpgradeOptions
+	by   *fleetOrder // the document that asked; nil: somebody on this device
 	done chan error
 }
 
@@ -235,6 +236,9 @@ var errNoBackend = errors.New("upgrade.backend is none: there is nothing that pu
 func (a *Agent) Upgrade(ctx context.Context, o api.UpgradeOptions) error {
 	if err := a.fence.err(); err != nil {
 		return err
+	}
+	if o.File == "" {
+		return errors.New("no file was named")
 	}
 	return a.upgrader.send(ctx, &upgradeAsk{o: o})
 }

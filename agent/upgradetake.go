@@ -31,8 +31,9 @@ const (
 
 // local is what an order of this device's own says, beyond the record.
 type local struct {
-	File   string `json:"file"`   // the artifact; absolute
-	Config string `json:"config"` // digest of the config that runs
+	File   string `json:"file"`             // the artifact; absolute. "": its pieces are in the fleet's depot
+	Config string `json:"config"`           // digest of the config that runs
+	Window string `json:"window,omitempty"` // of the policy
 }
 
 func (u *upgrader) path(name string) string { return filepath.Join(u.store.Dir, name) }
@@ -84,6 +85,9 @@ func (u *upgrader) ask(_ context.Context, k *upgradeAsk) error {
 	payload, artifact, err := u.verify(k.o.Release)
 	if err != nil {
 		return err
+	}
+	if k.o.File == "" {
+		return u.accept(k, payload, artifact)
 	}
 	sum, size, err := sumOf(k.o.File)
 	if err != nil {
@@ -145,6 +149,7 @@ func (u *upgrader) accept(k *upgradeAsk, r *release, artifact *document.Artifact
 			SecureVersion: r.SecureVersion, MinSecureVersion: r.MinSecureVersion},
 		From: from, Active: u.here.Booted, Standby: standby, UploadS: k.o.UploadSavepoints, Discard: k.o.DiscardState, Probation: a.config.Upgrade.Probation.Milliseconds(),
 	}
+	k.by.mark(&rec)
 	a.changing.Lock() // an apply and an upgrade exclude each other
 	defer a.changing.Unlock()
 	if was := a.applier.record(); !was.Resting() {
@@ -165,7 +170,7 @@ func (u *upgrader) accept(k *upgradeAsk, r *release, artifact *document.Artifact
 	if err := disk.WriteFileAtomic(disk.OS, u.path(releaseFile), r.envelope); err != nil {
 		return fmt.Errorf("keep the release: %w", err)
 	}
-	if err := record.Write(disk.OS, u.path(localFile), local{File: k.o.File, Config: cfg.Digest()}); err != nil {
+	if err := record.Write(disk.OS, u.path(localFile), local{File: k.o.File, Config: cfg.Digest(), Window: k.by.window()}); err != nil {
 		return fmt.Errorf("keep the order: %w", err)
 	}
 	return u.note(e)

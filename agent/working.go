@@ -61,7 +61,7 @@ func (a *attempt) work(what, unit string, total uint64) (told func(done uint64),
 		}
 		last = time.Now()
 		a.log.Info("still working", "what", what, "done", done, "total", total, "unit", unit)
-		systemd.Extend(4*workingLogEvery, a.log)
+		systemd.Extend(4 * workingLogEvery)
 	}
 	return told, func() {
 		w.mu.Lock()

@@ -139,8 +139,17 @@ func (p *Places) choose(ctx context.Context, v *verifying, counts bool) (b Boote
 	return b
 }
 
-// record reads the agent's record as a stranger's. An error: it is there and cannot be read.
+// record is the agent's record as far as it is about the helper's slots: an upgrade of the whole system is none of them, and the program that the system brought runs.
 func (p *Places) record() (*upgrade.Record, error) {
+	r, err := p.recordOf()
+	if err == nil && r.Target.Backend == systemBackend {
+		r = &upgrade.Record{}
+	}
+	return r, err
+}
+
+// recordOf reads the agent's record as a stranger's. An error: it is there and cannot be read.
+func (p *Places) recordOf() (*upgrade.Record, error) {
 	dir := filepath.Join(p.State, upgradeDir)
 	if info, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return &upgrade.Record{}, nil // no upgrade was ever asked for

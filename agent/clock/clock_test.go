@@ -201,3 +201,53 @@ func TestThisMachine(t *testing.T) {
 		t.Errorf("within 2 ms: %+v", s)
 	}
 }
+
+// TestTheFloorFollowsALongRun: what was surely past when the agent started is not all that is surely past a year later.
+func TestTheFloorFollowsALongRun(t *testing.T) {
+	m := &machine{Reading: Reading{Wall: today.UnixNano()}, synced: true}
+	c := New(Options{Build: build, Machine: m})
+	for range 366 {
+		m.run(24*time.Hour, 0, 0)
+		if !c.Stamp().Trusted {
+			t.Fatal("a clock that runs on is distrusted")
+		}
+	}
+	m.run(time.Second, 0, -30*time.Second)
+	if !c.Stamp().Trusted {
+		t.Error("a correction of the time service is distrusted")
+	}
+	at := m.Wall
+	m.run(time.Second, 0, -300*24*time.Hour) // far above what the floor was at the start
+	if c.Stamp().Trusted {
+		t.Error("a step back by most of a year is believed at once")
+	}
+	if wall, late := c.Wall(); !late || wall.Before(time.Unix(0, at).Add(-2*time.Minute)) {
+		t.Errorf("certificates are judged by %s, late %v: one that expired months ago holds again", wall, late)
+	}
+	m.run(insistFor, 0, 0)
+	if !c.Stamp().Trusted || c.Floor() > m.Wall/1e6 {
+		t.Error("the time service is not believed after 10 minutes")
+	}
+	// Planted fault: the floor of the start.
+	old := floor{hard: build, soft: build}
+	if !old.judge(m.Wall/1e6, 1, true) {
+		t.Error("the step is below the floor of the start as well: the test shows nothing")
+	}
+}
+
+// TestToldRaisesTheFloorByADay: what was signed moves the floor, never far at once, and never back.
+func TestToldRaisesTheFloorByADay(t *testing.T) {
+	build := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	c := New(Options{Build: build, Machine: This})
+	c.Told(build + 1000)
+	if got := c.Floor(); got != build+1000 {
+		t.Errorf("floor %d, want that of the document", got-build)
+	}
+	c.Told(build + 400*86_400_000)
+	if got := c.Floor(); got != build+1000+86_400_000 {
+		t.Errorf("floor %d ms behind the build, want a day further", got-build)
+	}
+	if c.Told(1); c.Floor() != build+1000+86_400_000 {
+		t.Error("the floor fell")
+	}
+}

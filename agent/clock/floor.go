@@ -16,6 +16,9 @@ const insistFor = 10 * time.Minute
 
 func (f *floor) ms() int64 { return max(f.hard, f.soft) }
 
+// slack is how far a clock may be set back, by a time service that corrects what it has said, without being distrusted.
+const slack = int64(time.Minute / time.Millisecond)
+
 // judge says whether the wall clock (Unix ms) is to be believed at a monotonic time (ns).
 func (f *floor) judge(wall, monotonic int64, synced bool) bool {
 	switch {
@@ -23,7 +26,7 @@ func (f *floor) judge(wall, monotonic int64, synced bool) bool {
 		f.insisted = 0
 		return false
 	case wall >= f.soft:
-		f.insisted = 0
+		f.insisted, f.soft = 0, max(f.soft, wall-slack) // a run may last for years
 		return true
 	case f.insisted == 0:
 		f.insisted = max(monotonic, 1)

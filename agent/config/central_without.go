@@ -16,3 +16,4 @@ var (
 )
 
 func (c *Config) checkCentral(*plan.Problems) {}
+func (c *Config) checkFleet(*plan.Problems)   {}

@@ -154,7 +154,17 @@ const leastMeasured = time.Hour
 func (m *Meter) Usage() Usage {
 	u := Usage{Device: m.device, Wear: m.o.System.Wear(m.device.Disks), Day: m.record.Day, Total: m.record.Total, OwnKnown: m.ownOK, Err: m.err}
 	u.PerDay, u.Measured = perDay(&m.record)
+	if u.Device.Name() != "" {
+		u.Day, u.Total = u.Day.bounded(), u.Total.bounded()
+	}
 	return u
+}
+
+// bounded: of what the disk was given, no more is this process's. The kernel counts a page that is made dirty with all that it caches together with it (task_io_account_write of a folio): with
+// large folios, which XFS and btrfs have, and ext4 from Linux 6.16 on, 100 bytes that are synced can count as 1 MiB.
+func (s Sum) bounded() Sum {
+	s.Own = min(s.Own, s.Device)
+	return s
 }
 
 // perDay is the mean of the finished days, and of the day under way as far as there are none.

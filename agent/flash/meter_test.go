@@ -364,3 +364,21 @@ func TestYearsAndBudget(t *testing.T) {
 		t.Error("years of an unknown rate")
 	}
 }
+
+// TestOwnIsNoMoreThanAll: a kernel that counts whole folios says more of this process than the disk was given. What is due to be kept goes by the count all the same.
+func TestOwnIsNoMoreThanAll(t *testing.T) {
+	b := newBench(t)
+	b.wrote(1000+8, 20<<20)
+	u := b.look(time.Hour)
+	if u.Day.Own != 8*512 || u.Total.Own != 8*512 || u.Day.Device != 8*512 {
+		t.Errorf("%+v, %+v", u.Day, u.Total)
+	}
+	if !b.m.Due() {
+		t.Error("not due")
+	}
+	b.keep()
+	b.wrote(1000+800, 20<<20+100) // others
+	if u = b.look(time.Hour); u.Day.Own > u.Day.Device {
+		t.Errorf("%+v", u.Day)
+	}
+}

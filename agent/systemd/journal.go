@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +46,8 @@ type journalWriter struct {
 	conn *net.UnixConn
 	text bytes.Buffer
 	buf  []byte
+	lost int       // records that were not taken, and of which nothing was told
+	full time.Time // when one was waited for in vain
 }
 
 // ErrNoJournal: the socket of the journal cannot be reached.
@@ -94,13 +97,25 @@ func (j *Journal) WithGroup(name string) slog.Handler {
 	return &c
 }
 
-// Handle implements slog.Handler. It returns when the journal has taken the record; it does not wait for the disk.
+// Handle implements slog.Handler. It returns when the journal has taken the record; it does not wait for the disk. A journal that is there and takes nothing, for takenWithin, loses
+// records until it does: whoever has something to say is not to stand still for it. The fallback would wait as well: it is a stream to the same journal.
 func (j *Journal) Handle(ctx context.Context, r slog.Record) error {
-	if err := j.send(ctx, &r); err != nil {
+	err := j.send(ctx, &r)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	if err != nil {
 		return j.fallback.Handle(ctx, r)
 	}
 	return nil
 }
+
+const (
+	// takenWithin is how long a record waits for room in the journal's socket.
+	takenWithin = time.Second
+	// askedAgain is how often a journal that takes nothing is waited for; in between records are tried and not waited for.
+	askedAgain = 10 * time.Second
+)
 
 func (j *Journal) send(ctx context.Context, r *slog.Record) error {
 	o := j.out
@@ -125,15 +140,35 @@ func (j *Journal) send(ctx context.Context, r *slog.Record) error {
 	if o.buf = b; cap(b) > journalKeep {
 		o.buf = nil
 	}
-	return o.write(b)
+	return o.deliver(b)
 }
+
+// deliver writes a record, and behind those that were lost tells how many there were.
+func (o *journalWriter) deliver(b []byte) error {
+	wait := o.lost == 0 || time.Since(o.full) >= askedAgain
+	err := o.write(b, wait)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		if o.lost++; wait {
+			o.full = time.Now()
+		}
+	case err == nil && o.lost > 0:
+		if o.write(fmt.Appendf(nil, "PRIORITY=4\nMESSAGE=%s n=%d\nSYSLOG_IDENTIFIER=weir\nEVENT=%[1]s\nN=%[2]d\n", lostText, o.lost), false) == nil {
+			o.lost = 0
+		}
+	}
+	return err
+}
+
+// lostText is what the log says once it is written again.
+const lostText = "log records were lost: the systemd journal took none"
 
 // journalKeep bytes of the buffer are kept for the next record.
 const journalKeep = 16 << 10
 
 // write sends a record as one datagram, or, when that is too large, in a sealed file in memory whose descriptor is sent.
-func (o *journalWriter) write(b []byte) error {
-	_, err := o.conn.Write(b)
+func (o *journalWriter) write(b []byte, wait bool) error {
+	err := o.send(b, nil, wait)
 	if !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
 		return err
 	}
@@ -149,16 +184,38 @@ func (o *journalWriter) write(b []byte) error {
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE|unix.F_SEAL_SEAL); err != nil {
 		return fmt.Errorf("seal a log record: %w", err)
 	}
+	return o.send(nil, unix.UnixRights(fd), wait)
+}
+
+// send tries once, and, when there is no room in the socket and wait is set, until takenWithin is over. os.ErrDeadlineExceeded: there was no room.
+func (o *journalWriter) send(b, rights []byte, wait bool) error {
 	raw, err := o.conn.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var sent error
-	err = raw.Write(func(to uintptr) bool {
-		sent = unix.Sendmsg(int(to), nil, unix.UnixRights(fd), nil, 0)
-		return !errors.Is(sent, unix.EAGAIN)
-	})
-	return errors.Join(err, sent)
+	once := func(to uintptr) bool {
+		for {
+			if sent = unix.Sendmsg(int(to), b, rights, nil, 0); !errors.Is(sent, unix.EINTR) {
+				return !errors.Is(sent, unix.EAGAIN)
+			}
+		}
+	}
+	room := false
+	err = raw.Control(func(to uintptr) { room = once(to) }) // whatever the deadline says
+	switch {
+	case err != nil || room:
+		return errors.Join(err, sent)
+	case !wait:
+		return os.ErrDeadlineExceeded
+	}
+	if err := o.conn.SetWriteDeadline(time.Now().Add(takenWithin)); err != nil {
+		return err
+	}
+	if err := raw.Write(once); err != nil {
+		return err
+	}
+	return sent
 }
 
 // priority is syslog's: 3 error, 4 warning, 6 information, 7 debug.

@@ -40,14 +40,14 @@ func Pace(ctx context.Context, log *slog.Logger) error {
 	next, wait := before.next(now)
 	if wait > 0 {
 		log.Warn("the runs before ended soon; this start waits", "in_a_row", next.inRow, "wait", wait)
-		Extend(wait+time.Minute, log)
-		notify(fmt.Sprintf("STATUS=waits %s: %d runs in a row did not last", wait, next.inRow), log)
+		Extend(wait + time.Minute)
+		_ = notify(fmt.Sprintf("STATUS=waits %s: %d runs in a row did not last", wait, next.inRow)) // for people alone
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(wait):
 		}
-		notify("STATUS=", log)
+		_ = notify("STATUS=")
 	}
 	next.last = now + wait
 	if err := os.WriteFile(file, fmt.Appendf(nil, "%d %d\n", next.inRow, int64(next.last)), 0o600); err != nil {

@@ -82,7 +82,7 @@ func (b beneath) file(op, name string, flags int) (File, error) {
 	if err != nil {
 		return nil, errors.Join(&fs.PathError{Op: op, Path: name, Err: err}, f.Close())
 	}
-	return osFile{f}, nil
+	return osFile{f, s.Nlink > 0}, nil
 }
 
 func (b beneath) Create(name string) (File, error) {

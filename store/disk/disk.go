@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 )
 
+// ErrRemoved: somebody has removed the file while it was open. What it holds, synced or not, goes when it is closed.
+var ErrRemoved = errors.New("file was removed while it was in use")
+
 // FS is a file system. Implementations are safe for use by several goroutines. A missing file is fs.ErrNotExist, one that
 // is there already fs.ErrExist, a full device syscall.ENOSPC.
 type FS interface {

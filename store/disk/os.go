@@ -16,22 +16,32 @@ var OS FS = osFS{}
 
 type osFS struct{}
 
-type osFile struct{ *os.File }
+// osFile is an open file. named: it had a name when it was opened, and the file system tells so.
+type osFile struct {
+	*os.File
+	named bool
+}
 
-func (osFS) Create(name string) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o640)
+func open(name string, flags int) (File, error) {
+	f, err := os.OpenFile(name, flags, 0o640)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return osFile{f, Named(f)}, nil
+}
+
+// Named tells whether an open file still has a name somewhere. There are file systems, in user space, that never say so: only a file that had one and has none was removed.
+func Named(f *os.File) bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink > 0
+}
+
+func (osFS) Create(name string) (File, error) {
+	return open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
 func (osFS) Open(name string) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	return osFile{f}, nil
+	return open(name, os.O_RDWR)
 }
 
 func (osFS) Rename(old, new string) error { return os.Rename(old, new) }
@@ -89,13 +99,17 @@ func (osFS) Free(dir string) (int64, error) {
 	return int64(s.Bavail) * int64(s.Bsize), nil
 }
 
-// Sync is fdatasync: it also writes the size, but not the time of modification.
+// Sync is fdatasync: it also writes the size, but not the time of modification. What was synced to a file that somebody has removed meanwhile is nowhere once it is closed: that is ErrRemoved.
 func (f osFile) Sync() error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
-		if !errors.Is(err, unix.EINTR) {
-			return err
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err == nil && f.named && !Named(f.File):
+			return ErrRemoved // the caller knows by which name
 		}
+		return err
 	}
 }
 

@@ -282,7 +282,7 @@ func TestUpgradeFaults(t *testing.T) {
 			k.publishFlush(n)
 			verdicts, problems := k.finish(s)
 			for _, v := range verdicts {
-				if len(v.wrong) > 0 {
+				if len(v.Wrong) > 0 {
 					t.Logf("found: %s", v)
 					return
 				}
