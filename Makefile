@@ -132,6 +132,10 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 systemd: deps ## the Debian package in a root with systemd as PID 1: install, stop, crashes, watchdog, credentials, upgrades (needs root; else it says NOT TESTED HERE)
 	WEIR_SYSTEMD=1 $(GO) test -v -timeout 20m ./tests/systemd
 
+.PHONY: upgrade-matrix
+upgrade-matrix: deps ## upgrades of a real agent by the real helper under systemd: each bad program and release, a crash at each durable step of both programs, full disks, a wrong clock; some 15 minutes (needs root)
+	WEIR_SYSTEMD=long $(GO) test -count 1 -v -timeout 60m -run 'TestUpgradeMatrix$$' ./tests/systemd
+
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

@@ -45,6 +45,9 @@ func trialOver(time.Duration) bool { return false }
 // plantedTrial is a program on trial that is broken; this build has none.
 func plantedTrial(string) {}
 
+// plantedStandstill is a program on trial that never comes to judge itself; this build has none.
+func plantedStandstill() {}
+
 // fleetPollOf is how often a gateway looks for documents; tests shorten it.
 func fleetPollOf(set time.Duration) time.Duration { return set }
 

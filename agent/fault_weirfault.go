@@ -20,7 +20,7 @@ import (
 )
 
 // plantedDeath: with WEIR_DIE_AT=STEP the agent is killed, as by kill -9, when it comes to this step of a requeue, an apply or an upgrade. With WEIR_PLANT=DIR the step is what DIR/step says, once: the file is DIR/reached then. Where
-// it says "STEP pause", the agent stands there until DIR/reached is gone.
+// it says "STEP pause", the agent stands there until DIR/reached is gone. DIR/then, if there is one, is the step behind it.
 func plantedDeath(at string) {
 	die := at == os.Getenv("WEIR_DIE_AT")
 	if dir := os.Getenv("WEIR_PLANT"); dir != "" && !die {
@@ -29,6 +29,7 @@ func plantedDeath(at string) {
 		if len(words) == 0 || words[0] != at || os.Rename(filepath.Join(dir, "step"), reached) != nil {
 			return
 		}
+		os.Rename(filepath.Join(dir, "then"), filepath.Join(dir, "step"))
 		for die = len(words) == 1; !die; time.Sleep(10 * time.Millisecond) {
 			if _, err := os.Stat(reached); errors.Is(err, fs.ErrNotExist) {
 				return
@@ -145,12 +146,12 @@ func trialLeastOf() time.Duration {
 func trialOver(on time.Duration) bool {
 	d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL_LIMIT"))
 	if err != nil {
-		return plantedSilence() && on >= silenceLimit
+		return (plantedSilence() || plantedBad() == "stand") && on >= silenceLimit
 	}
 	return on >= d
 }
 
-// silenceLimit is how long a program is on trial whose sink is planted to be silent.
+// silenceLimit is how long a program may be on trial that is planted to be silent, or to stand still.
 const silenceLimit = 3 * time.Second
 
 // plantedTrial: with WEIR_BAD=exit a program on trial ends at once; with WEIR_BAD=corrupt it first spoils every checkpoint store and outbox.
@@ -169,6 +170,13 @@ func plantedTrial(pipelines string) {
 	}
 	if bad == "corrupt" || bad == "exit" {
 		os.Exit(2)
+	}
+}
+
+// plantedStandstill: with WEIR_BAD=stand a program on trial never comes to judge itself. The watchdog must find it.
+func plantedStandstill() {
+	if plantedBad() == "stand" {
+		select {}
 	}
 }
 

@@ -265,6 +265,9 @@ func (a *Agent) Health() error {
 	if err := a.hangingJournal(now); err != nil {
 		return err
 	}
+	if err := a.upgrader.hangs(); err != nil {
+		return err
+	}
 	for _, s := range a.all() {
 		if err := s.hanging(a.working.stepsOf(s.name), now); err != nil {
 			return fmt.Errorf("pipeline %s: %w", s.name, err)

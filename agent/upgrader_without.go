@@ -31,6 +31,7 @@ func (u *upgrader) hold()                                          {}
 func (u *upgrader) highest() pipeline.Position                     { return 0 }
 func (u *upgrader) uncommitted() (map[string]saved, error)         { return nil, nil }
 func (u *upgrader) busy() error                                    { return nil }
+func (u *upgrader) hangs() error                                   { return nil }
 func (u *upgrader) masters() error                                 { return nil }
 func (u *upgrader) begin() error                                   { return nil }
 func (u *upgrader) run(context.Context) error                      { return nil }

@@ -19,6 +19,10 @@ const trialPoll = 100 * time.Millisecond
 
 // watch looks at the program on trial until it is over: it stays, or is gone back from.
 func (u *upgrader) watch(ctx context.Context) error {
+	if u.killed != "" { // before anything that may stand still once more
+		return unfitFor(upgrade.CauseProbation, "it was ended in its probation: %s", u.killed)
+	}
+	plantedStandstill()
 	tick := time.NewTicker(trialPoll)
 	defer tick.Stop()
 	for {

@@ -141,6 +141,9 @@ func (p *Places) note(name string, v any) error {
 	if err := os.WriteFile(tmp, append(b, '\n'), 0o644); err != nil {
 		return err
 	}
+	if err := os.Chmod(tmp, 0o644); err != nil { // the agent's user reads it, whatever the unit's UMask=
+		return err
+	}
 	return os.Rename(tmp, filepath.Join(p.Run, name))
 }
 

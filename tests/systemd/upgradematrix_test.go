@@ -2,8 +2,11 @@ package systemd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -35,6 +38,7 @@ type upgradeCase struct {
 	name    string
 	bad     string                  // agent/fault_weirfault.go, plantedBad
 	step    string                  // where, as agent/upgrader.go names them; "": nowhere
+	then    string                  // a step behind that one, where it is killed once more
 	crash   string                  // what is killed there
 	release func(*document.Release) // what is wrong with the manifest
 	by      string                  // the key that signs it; "": release
@@ -79,10 +83,15 @@ func newUpgrading(t *testing.T) *upgrading {
 	m.write(t, "/etc/weir/weir.yaml", upgradableConfig())
 	m.dropIn(t, matrixUnit("", ""))
 	u := &upgrading{machine: m, t: t, far: newFar(t, m)}
-	next := builtOnce(t, "weir-v2", "-tags", "weirfault", "-ldflags", "-s -w -X github.com/weirstream/weir/agent.version=v2", "../../agent/cmd/weir")
-	if u.next, err = os.ReadFile(next); err != nil {
-		t.Fatal(err)
+	next := filepath.Join(scratch, "weir-v2")
+	if *builtFlag != "" {
+		next = filepath.Join(*builtFlag, "weir-v2")
 	}
+	if _, err := os.Stat(next); err != nil { // as faulty is built, so that it is only linked anew
+		u.must(rig.BuildWeir(next, "-tags", "weirfault", "-ldflags", "-s -w -X github.com/weirstream/weir/agent.version=v2"))
+	}
+	u.next, err = os.ReadFile(next)
+	u.must(err)
 	m.run(t, "systemctl", "start", "--no-block", "weir")
 	u.await("the session is there", func() bool { return subscribed(u.far.broker) })
 	u.far.publish()
@@ -136,8 +145,7 @@ func (u *upgrading) hour() {
 	u.try("rm", "-f", "/run/weir/starts", "/run/weir-boot/starts.json") //nolint:errcheck // there may be none
 }
 
-func (u *upgrading) file() string    { return u.path(matrixDir + "/next") }
-func (u *upgrading) reached() string { return u.path(matrixDir + "/reached") }
+func (u *upgrading) file() string { return u.path(matrixDir + "/next") }
 
 func (u *upgrading) must(err error) {
 	u.t.Helper()
@@ -175,6 +183,16 @@ func (u *upgrading) program(c *upgradeCase) {
 	}
 }
 
+// exitCode of a program that was run; -1: it was not.
+func exitCode(err error) int {
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return exit.ExitCode()
+	} else if err != nil {
+		return -1
+	}
+	return 0
+}
+
 var tried = regexp.MustCompile(`version v2 is on trial; it has (\d) starts left behind this one`)
 
 // run carries a case out and adds its line to the table.
@@ -197,19 +215,31 @@ func (u *upgrading) run(c *upgradeCase) {
 		if c.crash != killAgent {
 			how += " pause"
 		}
-		u.must(os.WriteFile(u.path(matrixDir+"/.step"), []byte(how), 0o644))
-		u.machine.run(u.t, "chown", "weir:weir", matrixDir+"/.step")
-		u.must(os.Rename(u.path(matrixDir+"/.step"), u.path(matrixDir+"/step")))
+		if c.then != "" {
+			u.plant("then", c.then)
+		}
+		u.plant("step", how)
 	}
-	out, err := u.try("/usr/bin/weir", "upgrade", matrixDir+"/next", "--release", matrixDir+"/release.json")
-	switch {
-	case c.want == refused && (err == nil || !strings.Contains(out, c.says)):
-		u.t.Errorf("%s: it is not refused by %q: %v %s", c.name, c.says, err, out)
-	case c.want != refused && err != nil && c.step != "upgrade-after-rest-asked":
-		u.t.Fatalf("%s: %v", c.name, err)
-	}
+	var out string
+	var err error
+	answered := make(chan struct{})
+	go func() { // ends with the answer, which a step may hold up
+		args := []string{"upgrade", matrixDir + "/next", "--release", matrixDir + "/release.json"}
+		if c.step == "" { // its end is its exit code
+			args = append(args, "--wait")
+		}
+		out, err = u.try("/usr/bin/weir", args...)
+		close(answered)
+	}()
 	if c.step != "" {
 		u.crash(c)
+	}
+	<-answered
+	if code := map[string]int{committed: 0, refused: 1, failed: 1, rolledBack: 8}[c.want]; c.step == "" && exitCode(err) != code {
+		u.t.Errorf("%s: exit code %d, want %d: %v %s", c.name, exitCode(err), code, err, out)
+	}
+	if c.want == refused && !strings.Contains(out, c.says) {
+		u.t.Errorf("%s: it is not refused by %q: %s", c.name, c.says, out)
 	}
 	number := before.Upgrade.Number
 	if c.want != refused {
@@ -238,18 +268,30 @@ func (u *upgrading) run(c *upgradeCase) {
 	if starts > 2*upgrade.TriesNew {
 		u.t.Errorf("%s: %d starts on trial", c.name, starts)
 	}
-	fmt.Fprintf(&u.table, "%-28s | %-34s | %-8s | %-11s | %d | %s | %.60s\n", c.name, strings.TrimPrefix(c.step, "upgrade-"), c.crash, s.Upgrade.State, starts, u.far.awaitAll(u.t), why)
+	fmt.Fprintf(&u.table, "%-30s | %-34s | %-8s | %-11s | %d | %s | %.60s\n", c.name, strings.ReplaceAll(strings.TrimSpace(c.step+" "+c.then), "upgrade-", ""), c.crash, s.Upgrade.State, starts, u.far.awaitAll(u.t), why)
 	u.t.Logf("%s %s %s: %s", c.name, c.step, c.crash, s.Upgrade.State)
+}
+
+// plant leaves word for the agent, whole.
+func (u *upgrading) plant(name, text string) {
+	u.t.Helper()
+	u.must(os.WriteFile(u.path(matrixDir+"/.plant"), []byte(text), 0o644))
+	u.must(os.Rename(u.path(matrixDir+"/.plant"), u.path(matrixDir+"/"+name)))
+}
+
+func (u *upgrading) planted(name string) bool {
+	_, err := os.Stat(u.path(matrixDir + "/" + name))
+	return err == nil
 }
 
 // crash waits until the agent has come to the step, where it dies, or dies with the machine, or goes on when the case has done what it does.
 func (u *upgrading) crash(c *upgradeCase) {
 	u.t.Helper()
-	u.await("the agent comes to "+c.step, func() bool { _, err := os.Stat(u.reached()); return err == nil })
+	u.await("the agent comes to "+c.step+" "+c.then, func() bool { return !u.planted("then") && !u.planted("step") && u.planted("reached") })
 	if c.at != nil {
 		c.at(u)
 	}
-	remove := func() { u.must(os.Remove(u.reached())) }
+	remove := func() { u.must(os.Remove(u.path(matrixDir + "/reached"))) }
 	if c.crash != killOne {
 		remove()
 		return
@@ -267,9 +309,11 @@ func matrix() (list []upgradeCase) {
 		upgradeCase{name: "crashes at once", bad: "crash", want: rolledBack, says: "started 3 times", short: true},
 		upgradeCase{name: "refuses on trial (code 2)", bad: "exit", want: rolledBack, says: "started 3 times"},
 		upgradeCase{name: "never ready", bad: "silent", unit: "TimeoutStartSec=20\n", want: rolledBack, says: "started 3 times"},
-		upgradeCase{name: "hangs (watchdog)", bad: "hang", want: rolledBack},
+		upgradeCase{name: "hangs (watchdog)", bad: "hang", want: rolledBack, says: "watchdog", short: true},
+		upgradeCase{name: "never judges itself", bad: "stand", want: rolledBack, says: "watchdog", short: true},
 		upgradeCase{name: "corrupts its state", bad: "corrupt", want: rolledBack, says: "started 3 times", short: true},
 		upgradeCase{name: "a sink cannot prepare", bad: "sink", want: rolledBack, says: "does not answer"},
+		upgradeCase{name: "makes wrong rows", bad: "spoil", want: rolledBack, says: "does not answer"},
 		upgradeCase{name: "cannot read the state", bad: "restore", want: rolledBack},
 		upgradeCase{name: "says it cannot read the state", want: failed, says: "savepoints hold", release: func(r *document.Release) {
 			for kind := range r.Artifacts[0].Compat.State {
@@ -304,7 +348,11 @@ func matrix() (list []upgradeCase) {
 	for _, step := range []string{"upgrade-staged", "upgrade-activated", "upgrade-marked-good"} {
 		add(upgradeCase{name: "good", step: step, crash: killAgent, want: committed})
 	}
-	both(killAgent, "restore", rolledBack, "probation-failed", "started", "rollback-reverted", "restoring-restored")
+	both(killAgent, "restore", rolledBack, "probation-failed", "rollback-reverted", "restoring-restored")
+	for _, step := range []string{"upgrade-before-started", "upgrade-after-started"} { // the old program's, within its upgrade
+		add(upgradeCase{name: "good", step: "upgrade-after-staged-ready", then: step, crash: killAgent, want: committed}, upgradeCase{name: "good", step: "upgrade-after-draining-drained", then: step, crash: killAgent, want: committed})
+	}
+	add(upgradeCase{name: "bad: restore", bad: "restore", step: "upgrade-undone", crash: killAgent, want: rolledBack})
 	both(killAgent, "corrupt", rolledBack, "rollback-reverted")
 	both(killOne, "", committed, forth...)
 	both(killOne, "restore", rolledBack, "probation-failed", "rollback-reverted", "restoring-restored")
