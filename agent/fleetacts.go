@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
@@ -159,6 +160,9 @@ func (s *fleetSide) savepointOf(ctx context.Context, o *channel.Order, name stri
 	if len(there) > 0 { // of some of its regions: those of an earlier try are of another moment
 		as.Name += "-again"
 	}
+	for _, sup := range supervisors {
+		awaitStart(ctx, sup)
+	}
 	make := a.CreateSavepoint
 	if o.WithStop {
 		make = a.StopWithSavepoint
@@ -170,6 +174,30 @@ func (s *fleetSide) savepointOf(ctx context.Context, o *channel.Order, name stri
 		}
 	}
 	return files, err
+}
+
+// startWait bounds how long a command waits for a pipeline that is starting: behind a crash it is carried out as soon as the agent runs.
+const startWait = time.Minute
+
+// awaitStart waits while a pipeline is starting.
+func awaitStart(ctx context.Context, s *supervisor) {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		starting := s.current == nil && (s.state == PipelineStarting || s.state == "")
+		s.mu.Unlock()
+		if !starting {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // globbed is a name in which nothing stands for anything else.

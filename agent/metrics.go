@@ -40,11 +40,8 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 	if s.Fleet != nil {
 		writeFleet(w, s.Fleet)
 	}
-	if u := s.Upgrade; u != nil {
-		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_upgrade_state{state=%q,cause=%q}", u.State, u.Cause), 1)
-		metrics.WriteGaugeUint64(w, "weir_upgrade_tries", uint64(u.Tries))
-		metrics.WriteGaugeUint64(w, "weir_upgrade_held_bytes", uint64(u.Held))
-		metrics.WriteGaugeUint64(w, "weir_upgrade_not_usable", flag(u.NotUsable != ""))
+	if s.Upgrade != nil {
+		writeUpgrade(w, s.Upgrade)
 	}
 	for _, b := range s.Sessions {
 		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_mqtt_ready{broker=%q}", b.Name), flag(b.State == "ready"))
@@ -126,6 +123,13 @@ func writeFlash(w io.Writer, f *api.FlashStatus) {
 	} {
 		metrics.WriteGaugeFloat64(w, "weir_flash_"+g.name+l, g.value)
 	}
+}
+
+func writeUpgrade(w io.Writer, u *api.UpgradeStatus) {
+	metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_upgrade_state{state=%q,cause=%q}", u.State, u.Cause), 1)
+	metrics.WriteGaugeUint64(w, "weir_upgrade_tries", uint64(u.Tries))
+	metrics.WriteGaugeUint64(w, "weir_upgrade_held_bytes", uint64(u.Held))
+	metrics.WriteGaugeUint64(w, "weir_upgrade_not_usable", flag(u.NotUsable != ""))
 }
 
 func writeFleet(w io.Writer, f *api.FleetStatus) {

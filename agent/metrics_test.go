@@ -107,6 +107,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	a := startAgent(t, cfg)
 	var out bytes.Buffer
 	a.WriteMetrics(&out)
+	writeUpgrade(&out, &api.UpgradeStatus{}) // of a gateway that has been upgraded, and of one in a fleet
+	writeFleet(&out, &api.FleetStatus{Serials: map[string]uint64{"rollout/stable": 1}, Commands: map[string]uint64{"done": 1}, Refused: map[string]uint64{"replay": 1}})
 	page, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)

@@ -194,9 +194,7 @@ func (c *Channel) poll(ctx context.Context) {
 	c.lookedAt = time.Now()
 	var all error
 	for _, read := range []func(context.Context) error{c.readRoot, c.readRollout, c.readChannelCommands, c.readDeviceCommands} {
-		one, cancel := context.WithTimeout(ctx, c.Timeout)
-		all = errors.Join(all, read(one))
-		cancel()
+		all = errors.Join(all, read(ctx))
 	}
 	if ctx.Err() != nil {
 		return
@@ -226,6 +224,8 @@ func (c *Channel) looked(err error) {
 
 // readRoot walks the chain of roots.
 func (c *Channel) readRoot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout) // of all of them: each that came is kept
+	defer cancel()
 	body, err := c.Depot.Advance(ctx, c.trust, func(version uint64, envelope []byte) error {
 		c.hook("root-before")
 		if err := c.fs.MkdirAll(c.Roots); err != nil {

@@ -253,6 +253,22 @@ func TestAReleaseThatIsNotThere(t *testing.T) {
 	})
 }
 
+// TestADeviceThatTakesAPlace does not do again what the one before has done: its results are in the store.
+func TestADeviceThatTakesAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commands(2, command(1, document.DoStop), command(2, document.DoStart))
+		w.run(time.Minute)
+		w.dir = t.TempDir()
+		w.commands(3, command(1, document.DoStop), command(2, document.DoStart), command(3, document.DoStop))
+		w.run(time.Minute)
+		w.run(time.Minute)
+		if got := fmt.Sprint(w.acts.did()); got != "[device/gw-1 stop 1 device/gw-1 start 2 device/gw-1 stop 3]" {
+			t.Errorf("done %s", got)
+		}
+	})
+}
+
 // TestALedgerThatCannotBeRead keeps the channel from doing anything twice.
 func TestALedgerThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()

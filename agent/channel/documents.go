@@ -17,11 +17,12 @@ type heading struct {
 	fleet, scope string
 	serial       uint64
 	createdMs    int64
+	done         uint64 // commands up to this serial were carried out by the device that had this place before
 }
 
 // read gets a document that has changed since it was read last, and has take look at its payload, behind the signatures. take tells what it is of, and use makes it count once its serial is durable. A document that is refused is no error: it does not count.
 func (c *Channel) read(ctx context.Context, name, typ, scope string, take func(payload []byte) (heading, error), use func()) error {
-	body, version, err := c.Depot.Read(ctx, name, c.versions[name])
+	body, version, err := c.get(ctx, name, c.versions[name])
 	switch {
 	case errors.Is(err, bucket.ErrUnchanged), errors.Is(err, bucket.ErrNotFound):
 		if c.faults.saveAlways {
@@ -43,6 +44,13 @@ func (c *Channel) read(ctx context.Context, name, typ, scope string, take func(p
 		c.versions[name] = version // one that was refused is not read again until it changes
 	}
 	return nil
+}
+
+// get is one request.
+func (c *Channel) get(ctx context.Context, name, version string) ([]byte, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	return c.Depot.Read(ctx, name, version)
 }
 
 // admit lets a document count, or says why not, in the order of fleet/DESIGN.md. Its serial is durable before it returns.
@@ -69,7 +77,7 @@ func (c *Channel) admit(body []byte, typ, scope string, take func([]byte) (headi
 	if is == known && err == nil {
 		return nil
 	}
-	next := floor{Serial: h.serial, Since: since, SHA256: sha, CreatedMs: h.createdMs}
+	next := floor{Serial: h.serial, Since: since, SHA256: sha, CreatedMs: h.createdMs, Done: h.done}
 	if was.Since == since {
 		next.Done = was.Done
 	}
@@ -91,7 +99,7 @@ func (c *Channel) readRollout(ctx context.Context) error {
 		if r, err = document.DecodeRollout(payload); err != nil {
 			return h, err
 		}
-		return heading{r.Fleet, "rollout/" + r.Channel, r.Serial, r.CreatedMs}, nil
+		return heading{fleet: r.Fleet, scope: "rollout/" + r.Channel, serial: r.Serial, createdMs: r.CreatedMs}, nil
 	}, func() { c.rollout = r })
 }
 
@@ -109,7 +117,11 @@ func (c *Channel) readCommands(ctx context.Context, name, scope string) error {
 		if list, err = document.DecodeCommands(payload); err != nil {
 			return h, err
 		}
-		return heading{list.Fleet, list.Scope, list.Serial, list.CreatedMs}, c.unchanged(list)
+		h = heading{fleet: list.Fleet, scope: list.Scope, serial: list.Serial, createdMs: list.CreatedMs}
+		if err = c.unchanged(list); err == nil && c.ledger.Scopes[scope].Serial == 0 && list.Scope == scope {
+			h.done, err = c.before(ctx, list)
+		}
+		return h, err
 	}, func() {
 		c.lists[scope] = list
 		c.again(list)
@@ -125,6 +137,22 @@ func (c *Channel) unchanged(list *document.Commands) error {
 		}
 	}
 	return nil
+}
+
+// before is the highest serial of a command whose result is in the store already: a device that takes a gateway's place has no ledger, and does not do again what the one before has done.
+func (c *Channel) before(ctx context.Context, list *document.Commands) (done uint64, err error) {
+	for i := len(list.List) - 1; i >= 0; i-- { // they are carried out in order
+		serial := list.List[i].Serial
+		_, _, err := c.get(ctx, depot.Result(c.Gateway, list.Scope, c.trust.Since(signed.RoleDeploy), serial), "")
+		switch {
+		case err == nil || errors.Is(err, bucket.ErrTooLarge):
+			c.log.Info("commands were carried out by the device before", "scope", list.Scope, "serial", serial)
+			return serial, nil
+		case !errors.Is(err, bucket.ErrNotFound):
+			return 0, fmt.Errorf("look for results of the device before: %w", err)
+		}
+	}
+	return 0, nil
 }
 
 // again has the results returned once more of commands that a gateway's own list still has: whoever published it may have lost them. Those of a channel are sent once: each of its gateways would.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,11 +202,11 @@ func TestFrozenStore(t *testing.T) {
 func TestOfflineAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		away := false
-		tries := 0
+		var away atomic.Bool
+		var tries atomic.Int64
 		w.bucket.Fault = func(r buckettest.Request) buckettest.Fault {
-			if away {
-				tries++
+			if away.Load() {
+				tries.Add(1)
 				return buckettest.Lost
 			}
 			return buckettest.None
@@ -215,12 +216,12 @@ func TestOfflineAndBack(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		w.put(depot.DeviceCommands(gatewayName), sealed(t, signed.TypeCommands, encoded(t, commandsOf(3, command(1, document.DoStop), command(2, document.DoStart), command(3, document.DoStop))), "deploy"))
-		away = true
+		away.Store(true)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		away = false
-		if tries > 600 {
-			t.Errorf("%d requests to a store that was away for a day", tries)
+		away.Store(false)
+		if n := tries.Load(); n > 600 {
+			t.Errorf("%d requests to a store that was away for a day", n)
 		}
 		time.Sleep(30 * time.Minute)
 		w.stop()

@@ -89,6 +89,7 @@ func TestAHaltIsHandedOn(t *testing.T) {
 		r.Serial, r.Halted, r.WhyHalt = 2, true, "too many failed"
 		w.rollout(r)
 		time.Sleep(6 * time.Minute)
+		w.stop()
 		if len(w.acts.halted) == 0 || w.acts.halted[0] != "r1: too many failed" {
 			t.Errorf("halted %v", w.acts.halted)
 		}

@@ -124,7 +124,7 @@ func fleetCases() (list []fleetCase) {
 	for _, step := range []string{"serial-before", "serial-after", "begin-before", "begin-after", "do-savepoint", "ended", "result-before", "result-after", "end-after", "sent"} {
 		list = append(list, fleetCase{document.DoSavepoint, "fleet-" + step, "done"})
 	}
-	for _, step := range []string{"fleet-begin-after", "fleet-do-apply", "apply-before-begun", "apply-after-begun", "apply-before-saved", "apply-after-saved", "fleet-ended", "fleet-result-after"} {
+	for _, step := range []string{"fleet-begin-after", "fleet-do-apply", "apply-before-asked", "apply-after-asked", "apply-before-saved", "apply-after-saved", "fleet-ended", "fleet-result-after"} {
 		list = append(list, fleetCase{document.DoApply, step, "done failed"})
 	}
 	for _, step := range []string{"begin-after", "do-restart"} {

@@ -76,6 +76,9 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 	if u := s.Upgrade; u != nil {
 		fmt.Fprintf(t, "upgrade %d\t%s\t%s to %s\t%s\n", u.Number, cmp.Or(u.State, "none"), u.From, u.To, cmp.Or(u.NotUsable, u.Why, u.Waits))
 	}
+	if f := s.Fleet; f != nil {
+		fmt.Fprintf(t, "fleet %s\t%s\troot %d\t%d commands under way\t%d results unsent\t%s\n", f.Channel, contactText(f), f.Root, f.Begun, f.Unsent, cmp.Or(f.Broken, f.Error))
+	}
 	for _, b := range s.Sessions {
 		fmt.Fprintf(t, "broker %s\t%s\t%s\t%s\n", b.Name, b.URL, b.State, b.Error)
 		if d := b.Drops; d != nil {
@@ -89,6 +92,16 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 		fmt.Fprintf(t, "! %s\n", p)
 	}
 	return t.Flush()
+}
+
+func contactText(f *api.FleetStatus) string {
+	switch {
+	case f.Broken != "":
+		return "BROKEN"
+	case f.ContactSeconds < 0:
+		return "not read yet"
+	}
+	return fmt.Sprintf("read %.0f s ago", f.ContactSeconds)
 }
 
 func printPipeline(t io.Writer, p *api.PipelineStatus) {
