@@ -43,6 +43,8 @@ var formats = []Format{
 	{"flash record", upTo(1, 1), "agent/flash.recordVersion"},
 	{"upgrade record", upTo(1, 1), "agent/upgrade.recordFormat"},
 	{"upgrade record file", upTo(1, 1), "agent/upgrade.fileVersion"},
+	{"upgrade note of rauc", upTo(1, 1), "agent/upgrade/rauc.noteFormat"},
+	{"fleet ledger", upTo(1, 1), "agent/channel/ledger.go#Reads"},
 	{"central claim", upTo(1, 1), "uplink/central.claimVersion"},
 	{"central head", upTo(1, 1), "uplink/central.headVersion"},
 	{"central index", upTo(1, 1), "uplink/central.indexVersion"},
