@@ -23,6 +23,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
@@ -48,6 +49,11 @@ type Options struct {
 
 	// Clocks are where the time comes from; nil: this machine's.
 	Clocks clock.Machine
+
+	// Backend puts programs into place; nil: none is installed from here.
+	Backend upgrade.Backend
+	// ControlOnly: no broker is connected and no pipeline runs; another program may be installed.
+	ControlOnly bool
 
 	claims       claims                // of tests
 	hasty        bool                  // planted by tests: plans on probation are uploaded
@@ -84,9 +90,14 @@ type Agent struct {
 	file       string    // of the config that it was started with; what runs may be another (applier)
 	roster     atomic.Pointer[roster]
 	applier    *applier
+	upgrader   *upgrader
+	fleet      *fleetSide        // nil: nobody directs this gateway from afar
+	lines      *lastLines        // of the log, for diagnostics; nil: none are kept
+	changing   sync.Mutex        // held while an apply or an upgrade is recorded: they exclude each other
 	spawn      func(*supervisor) // starts a supervisor; Run sets it
 	connect    func(*session)    // starts a session; Run sets it
 	journal    *journal.Journal
+	unopened   error     // why the journal is one in memory in place of what lies in state_dir; nil: it is not
 	committing stillness // of the journal's committer
 	clock      *clock.Clock
 	late       lateClock // the same, for what needs one before the journal is open
@@ -121,6 +132,9 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if a.fs = o.fs; a.fs == nil {
 		a.fs = disk.OS
 	}
+	if cfg.Fleet.Channel.Value != "" {
+		a.log, a.lines = keepLines(a.log)
+	}
 	if err := a.settleBoard(cfg); err != nil {
 		return nil, err
 	}
@@ -139,6 +153,9 @@ func (a *Agent) open() (err error) {
 		a.log.Info("root works as the user that state_dir belongs to", "user", a.lock.user)
 	}
 	if err := refuseCutShort(dir); err != nil {
+		return err
+	}
+	if a.upgrader, err = a.openUpgrader(); err != nil { // which program runs
 		return err
 	}
 	if a.applier, err = a.openApplier(); err != nil { // which config runs
@@ -171,7 +188,10 @@ func (a *Agent) open() (err error) {
 		}
 	}
 	a.lock.sign()
-	if err := settle(); err != nil { // from here on it is written
+	if err := a.upgrader.settle(); err != nil { // from here on it is written
+		return err
+	}
+	if err := settle(); err != nil {
 		return err
 	}
 	r := &roster{config: a.config, ways: a.newWays(a.config.Links)}
@@ -179,12 +199,15 @@ func (a *Agent) open() (err error) {
 	if err := a.registry.Adopt(a.applier.names(runs)); err != nil {
 		return err
 	}
-	if err := a.openJournal(filepath.Join(dir, "journal"), max(a.highestCheckpoint(runs), a.applier.highest())); err != nil {
+	if err := a.openJournal(filepath.Join(dir, "journal"), max(a.highestCheckpoint(runs), a.applier.highest(), a.upgrader.highest())); err != nil {
 		return err
 	}
 	a.applier.hold()
-	if err := a.registry.SetJournal(a.journal.Last() == 0); err != nil {
-		return err
+	a.upgrader.hold()
+	if a.unopened == nil {
+		if err := a.registry.SetJournal(a.journal.Last() == 0); err != nil {
+			return err
+		}
 	}
 	if r.sessions, err = a.newSessions(a.applier.subscribed(a.config)); err != nil {
 		return err
@@ -199,7 +222,9 @@ func (a *Agent) open() (err error) {
 	a.journal.SetCarry(a.carry)
 	all := *r
 	for _, p := range runs {
-		p.held = a.applier.heldBack(p.Name.Value)
+		if p.held = a.applier.heldBack(p.Name.Value); p.held == nil {
+			p.held, p.live = a.upgrader.heldBack(p.Name.Value)
+		}
 		s, err := a.supervise(p)
 		if err != nil {
 			return err
@@ -211,8 +236,11 @@ func (a *Agent) open() (err error) {
 		a.flash = a.openFlash()
 	}
 	if a.runs() && a.options.late {
-		return a.admit()
+		if err := a.admit(); err != nil {
+			return err
+		}
 	}
+	a.openFleet()
 	return nil
 }
 
@@ -236,11 +264,13 @@ func (a *Agent) supervise(p run) (*supervisor, error) {
 		if err := a.fence.err(); err != nil { // an apply that was under way may still start plans
 			return fmt.Errorf("%w: %w", errFinal, err)
 		}
-		at := &attempt{agent: a, spec: p.Pipeline, config: p.config, ways: p.ways, held: p.held, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip), broken: make(chan error, 1)}
+		at := &attempt{agent: a, spec: p.Pipeline, config: p.config, ways: p.ways, held: p.held, live: p.live, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip), broken: make(chan error, 1)}
 		return at.run(ctx, ready)
 	})
 	s.spec, s.base, s.poisons.tolerate, s.refused = p, p.Base(), p.Tolerate, a.pipelineRefused
-	s.parked = a.fence.err()
+	if s.parked = a.fence.err(); s.parked == nil {
+		s.parked = a.upgrader.parks(p.Name.Value)
+	}
 	return s, nil
 }
 

@@ -75,6 +75,15 @@ func (a *Agent) openApplier() (*applier, error) {
 	}
 	file := a.config.Digest()
 	runs, why := apply.Choose(&rec, file)
+	if kept := a.upgrader.kept; rec.Resting() && kept != "" && kept != file { // the savepoints are of the config that it began with
+		cfg, err := p.keptConfig(kept, true)
+		if err != nil {
+			return nil, err
+		}
+		a.log.Warn("the config file is not what runs", "file", a.config.File, "why", "an upgrade is under way")
+		a.config, p.rec = cfg, rec
+		return p, nil
+	}
 	switch runs {
 	case apply.RunAdopt:
 		if rec, err = apply.Next(rec, apply.Event{Kind: apply.Adopted, Record: apply.Record{New: file}}); err != nil {
@@ -165,9 +174,9 @@ func (p *applier) highest() (high pipeline.Position) {
 	return high
 }
 
-// committed are the pipelines of the config that holds whatever becomes of the apply under way, of those that run or would; saved is where the apply has left those that may be gone
+// committed are the pipelines of the config that holds whatever becomes of the apply under way, of those that run or would; back is where the apply has left those that may be gone
 // back to there. Nothing of a plan on probation counts: its results were held, and its messages are worked on again.
-func (p *applier) committed(all []*supervisor) (runs []run, saved map[string]*apply.Change, err error) {
+func (p *applier) committed(all []*supervisor) (runs []run, back map[string]saved, err error) {
 	for _, s := range all {
 		runs = append(runs, s.spec)
 	}
@@ -180,7 +189,7 @@ func (p *applier) committed(all []*supervisor) (runs []run, saved map[string]*ap
 			return nil, nil, err
 		}
 	}
-	saved = map[string]*apply.Change{}
+	back = map[string]saved{}
 	for i := range rec.Changes {
 		c := &rec.Changes[i]
 		if c.Kind != apply.Changed {
@@ -188,15 +197,15 @@ func (p *applier) committed(all []*supervisor) (runs []run, saved map[string]*ap
 		}
 		undone := true
 		if rec.State == apply.Restoring {
-			if undone, err = restorePendingIn(p.dirOf(*c)); err != nil {
+			if undone, err = restorePendingIn(p.agent.pipelineDir(c.UUID)); err != nil {
 				return nil, nil, err
 			}
 		}
 		if undone {
-			saved[c.Name] = c
+			back[c.Name] = savedOf(*c)
 		}
 	}
-	return runs, saved, nil
+	return runs, back, nil
 }
 
 // before gives the pipelines of the old config.
@@ -233,9 +242,8 @@ func (p *applier) hold() {
 	}
 	for _, c := range p.rec.Changes {
 		switch j := p.agent.journal; {
-		case plantedUnheld():
 		case c.Savepoint != "":
-			j.Retain(holdPrefix+c.UUID, pipeline.Position(c.Position))
+			p.agent.retain(holdPrefix, savedOf(c))
 		case c.Kind == apply.Removed: // it may come back, from a checkpoint of its own
 			j.Retain(holdPrefix+c.UUID, j.First()-1)
 		}
@@ -323,6 +331,9 @@ const applyEvents = 1024
 func (a *Agent) Apply(ctx context.Context, o api.ApplyOptions, told func(api.ApplyEvent) error) *api.ApplyOutcome {
 	k := &applyAsk{ctx: ctx, o: o, events: make(chan api.ApplyEvent, applyEvents), done: make(chan *api.ApplyOutcome, 1)}
 	if err := a.fence.err(); err != nil {
+		return refusedApply(err)
+	}
+	if err := a.upgrader.busy(); err != nil {
 		return refusedApply(err)
 	}
 	if rec := a.applier.record(); !rec.Resting() {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,9 +13,6 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/savepoints"
-	"github.com/weirstream/weir/pipeline"
-	"github.com/weirstream/weir/store/disk"
-	"github.com/weirstream/weir/store/outbox"
 )
 
 // apply carries out one call.
@@ -100,6 +96,11 @@ func (p *applier) accept(k *applyAsk, cfg *config.Config, d *apply.Diff) error {
 			return fmt.Errorf("registry: pipeline %s: %w", d.Pipelines[i].Name, err)
 		}
 		d.Pipelines[i].UUID = id.String() // as its directory and its hold are named
+	}
+	a.changing.Lock() // an apply and an upgrade exclude each other
+	defer a.changing.Unlock()
+	if err := a.upgrader.busy(); err != nil {
+		return err
 	}
 	err := p.note(apply.Event{Kind: apply.Asked, Record: apply.Record{Old: old.Digest(), New: cfg.Digest(), File: file, AllowDropped: k.o.AllowDroppedState, Changes: d.Pipelines}})
 	if err != nil {
@@ -187,11 +188,8 @@ func (p *applier) save(ctx context.Context, k *applyAsk) error {
 			}
 		}
 	}
-	for _, c := range p.rec.Changes {
-		if c.Kind != apply.Changed {
-			continue
-		}
-		if err := p.order(c, p.rec.AllowDropped); err != nil {
+	for _, s := range p.backTo() {
+		if err := p.agent.order(s, p.rec.AllowDropped); err != nil {
 			return err
 		}
 	}
@@ -202,19 +200,13 @@ func (p *applier) save(ctx context.Context, k *applyAsk) error {
 }
 
 func (p *applier) saveOne(ctx context.Context, s *supervisor, c apply.Change) error {
-	err := s.ask(ctx, command{stop: true, before: func(at *attempt) error {
-		info, err := at.lastSavepoint(ctx, api.SavepointOptions{Name: p.savepointName(c.Name), Pipeline: at.spec.Name.Value})
-		if err != nil {
-			return err
-		}
-		c.Savepoint, c.Checkpoint, c.Position, c.Plan = info.File, info.Checkpoint, info.Position, hex.EncodeToString(at.graph.Hash[:])
-		for _, e := range at.outbox.Ends() {
-			c.Ends = append(c.Ends, apply.End{UID: e.UID, Seq: e.Seq})
-		}
-		return nil
-	}})
+	left, err := p.agent.stopBehind(ctx, s, c.UUID, p.savepointName(c.Name), nil)
 	if err != nil {
 		return err
+	}
+	c.Savepoint, c.Checkpoint, c.Position, c.Plan = left.Savepoint, left.Checkpoint, left.Position, left.Plan
+	for _, e := range left.Ends {
+		c.Ends = append(c.Ends, apply.End{UID: e.UID, Seq: e.Seq})
 	}
 	p.stopped[c.Name] = true
 	if err := p.note(apply.Event{Kind: apply.Saved, Change: c}); err != nil {
@@ -224,20 +216,13 @@ func (p *applier) saveOne(ctx context.Context, s *supervisor, c apply.Change) er
 	return nil
 }
 
-func (p *applier) dirOf(c apply.Change) string { return filepath.Join(p.agent.pipelinesDir(), c.UUID) }
-
-// order has the next start of a pipeline restore S.
-func (p *applier) order(c apply.Change, allowDropped bool) error {
-	return writeRestore(p.dirOf(c), api.RestoreOptions{File: c.Savepoint, AllowDroppedState: allowDropped})
-}
-
-// withdraw takes the orders back, where they are not carried out.
+// withdraw takes the orders to restore back, where they are not carried out.
 func (p *applier) withdraw(changes []apply.Change) error {
 	for _, c := range changes {
 		if c.Kind != apply.Changed {
 			continue
 		}
-		if err := cancelRestore(p.dirOf(c)); err != nil && !errors.Is(err, errNoOrder) {
+		if err := p.agent.withdraw(c.UUID); err != nil {
 			return err
 		}
 	}
@@ -287,39 +272,24 @@ func (p *applier) goBack(ctx context.Context, k *applyAsk) error {
 	return p.resession(ctx, p.old)
 }
 
-// drop makes void what the new plans made (RULES 26), and has the old plans start from S. No pipeline of the apply runs, and no old plan has run since S: a repeat
-// is harmless until it is recorded.
+// drop makes void what the new plans made, and has the old plans start from S. No pipeline of the apply runs.
 func (p *applier) drop(ctx context.Context) error {
-	for _, c := range p.rec.Changes {
-		if c.Kind != apply.Changed {
-			continue
-		}
-		if err := p.revoke(ctx, c); err != nil {
-			return fmt.Errorf("pipeline %s: %w", c.Name, err)
-		}
-		if err := writeLastRun(p.dirOf(c), lastRun{Plan: c.Plan, Stopped: c.Checkpoint, Position: c.Position}); err != nil { // nothing that the new plan made has left
-			return err
-		}
-		if err := p.order(c, false); err != nil {
+	for _, s := range p.backTo() {
+		if err := p.agent.undo(ctx, s); err != nil {
 			return err
 		}
 	}
 	return p.note(apply.Event{Kind: apply.Dropped})
 }
 
-func (p *applier) revoke(ctx context.Context, c apply.Change) (err error) {
-	box, _, err := outbox.Open(outbox.Options{
-		FS: disk.OS, Dir: filepath.Join(p.dirOf(c), "outbox"), Config: p.agent.outboxConfig(), Stamp: p.agent.clock.Stamp, Codec: p.agent.codec, Logger: p.agent.log,
-	})
-	if err != nil {
-		return fmt.Errorf("open outbox: %w", err)
+// backTo is where the old plans that change go on from.
+func (p *applier) backTo() (list []saved) {
+	for _, c := range p.rec.Changes {
+		if c.Kind == apply.Changed {
+			list = append(list, savedOf(c))
+		}
 	}
-	defer func() { err = errors.Join(err, box.Close()) }()
-	var ends []pipeline.SinkMark
-	for _, e := range c.Ends {
-		ends = append(ends, pipeline.SinkMark{UID: e.UID, Seq: e.Seq})
-	}
-	return box.Revoke(ctx, ends)
+	return list
 }
 
 // reassign has the agent run a config: supervisors of runs that stay as they are go on, the others are made and started. No pipeline that the apply changes has one.

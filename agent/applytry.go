@@ -16,6 +16,8 @@ const (
 	applyPoll = 20 * time.Millisecond
 	// gateWait is how long a probation that is over waits for what must have come in it: a first checkpoint, the answers of new sinks.
 	gateWait = time.Minute
+	// trialLeast is how long another program is on trial, whatever is set.
+	trialLeast = 2 * time.Minute
 )
 
 // try starts the new plans, watches them, and ends the probation.
@@ -228,38 +230,8 @@ func (p *applier) commit(ctx context.Context) error {
 // awaitRestored waits until the old plans stand on the checkpoints that S became. Then nothing needs S any more.
 func (p *applier) awaitRestored(ctx context.Context, k *applyAsk) error {
 	k.tell(api.ApplyEvent{Doing: "starting the old plans from the savepoints"})
-	tick := time.NewTicker(applyPoll)
-	defer tick.Stop()
-	for {
-		pending := false
-		for _, c := range p.rec.Changes {
-			if c.Kind != apply.Changed {
-				continue
-			}
-			ordered, err := restorePendingIn(p.dirOf(c))
-			if err != nil {
-				return err
-			}
-			if s := p.agent.named(c.Name); ordered && s != nil {
-				s.mu.Lock()
-				state, err := s.state, s.err
-				s.mu.Unlock()
-				if state == PipelineFailed {
-					return fmt.Errorf("pipeline %s does not start with the savepoint: %w", c.Name, err)
-				}
-			}
-			pending = pending || ordered
-		}
-		if !pending {
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-p.agent.fence.up:
-			return p.agent.fence.err()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := p.agent.awaitBack(ctx, p.backTo()); err != nil {
+		return err
 	}
 	if err := p.note(apply.Event{Kind: apply.Restored}); err != nil {
 		return err

@@ -28,6 +28,7 @@ type attempt struct {
 	config      *config.Config // that it is of
 	ways        map[string]*uplink.Link
 	held        *probation // nil: its results may leave
+	live        bool       // but for those of sinks with probation: live
 	graph       *plan.Graph
 	id          snapshot.UUID
 	log         *slog.Logger
@@ -51,6 +52,16 @@ type attempt struct {
 	settled     chan struct{}     // closed once links may begin
 	broken      chan error        // holds why a log takes nothing any more; see storageFailed
 	stale       []string          // lookup files that changed since the checkpoint; it goes on with their earlier content
+}
+
+// liveSinks are those whose results leave while a program is on trial.
+func liveSinks(g *plan.Graph) (uids []string) {
+	for _, s := range g.Sinks {
+		if s.Spec.Probation == "live" {
+			uids = append(uids, s.UID)
+		}
+	}
+	return uids
 }
 
 // finalCheckpointWait bounds the last checkpoint of a graceful stop: systemd's TimeoutStopSec is 90 s by default.
@@ -115,7 +126,11 @@ func (a *attempt) open(ctx context.Context) error {
 	}
 	plantedHangingStart()
 	if a.held.holds() {
-		a.outbox.HoldBack()
+		var live []string
+		if a.live {
+			live = liveSinks(a.graph)
+		}
+		a.outbox.HoldBack(live...)
 	}
 	if err := a.startsFromSavepoint(ctx); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (a *attempt) pushedBack() bool {
 		return true
 	}
 	for _, l := range a.links {
-		if st := l.queue.Stats(); st.Blocked || st.Waiting > 0 {
+		if st := l.queue.Stats(); st.Blocked || st.Waiting > 0 && !l.queue.HeldBack() { // what is held back waits for the end of a trial: it excuses nothing
 			return true
 		}
 	}

@@ -30,10 +30,7 @@ func (b *bench) replaceText(old, new string) { b.text = strings.Replace(b.text, 
 // TestAnotherStoreIsRefusedUntilASavepointBringsTheStateAlong: a restart with another checkpoint.store finds no checkpoints, or those that were left
 // behind when the pipeline changed its store. Neither may be gone on from.
 func TestAnotherStoreIsRefusedUntilASavepointBringsTheStateAlong(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b := benchAt(t, 95)
 	b.halt()
 
 	b.replaceText("store: log", "store: bbolt")
@@ -70,10 +67,7 @@ func TestAnotherStoreIsRefusedUntilASavepointBringsTheStateAlong(t *testing.T) {
 
 // TestAnotherDirectoryOfCheckpoints: one that they were not moved to is refused; they may be moved.
 func TestAnotherDirectoryOfCheckpoints(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b := benchAt(t, 95)
 	b.halt()
 	other := filepath.Join(b.dir, "other")
 	b.replaceText("store: log", "store: log, dir: "+other)

@@ -70,6 +70,16 @@ const onePipeline = `
       - {uid: later, from: w, http: {url: "URL"}}
 `
 
+// benchAt is a bench with the pipeline p, which runs and has delivered messages 1 to last.
+func benchAt(t *testing.T, last int) *bench {
+	t.Helper()
+	b := newBench(t, pipelineNamed("p", "log"))
+	b.start()
+	b.put(1, last)
+	b.await("delivery", at(uint64(last)))
+	return b
+}
+
 func newBench(t *testing.T, pipelines string) *bench {
 	b := &bench{t: t, dir: t.TempDir(), options: Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), system: soundStorage(t)}}
 	r, err := receiver.Open(receiver.Options{Path: filepath.Join(b.dir, "far.db"), Config: receiver.Default(), Logger: slog.New(slog.DiscardHandler)})

@@ -298,6 +298,36 @@ func (a *attempt) takeOffsite(ctx context.Context, p *offsitePipe) {
 	p.bytes, p.let = a.coordinator.Metrics().FrameBytes, false
 }
 
+// uploads tells whether there is a central store.
+func (a *Agent) uploads() bool { return a.offsites != nil }
+
+// uploadLast hands over all that the pipeline has, where it stands: it has stopped reading. The uploads go on without it.
+func (a *attempt) uploadLast(ctx context.Context) error {
+	p := a.offsite()
+	if p == nil {
+		return errors.New("there is no central store to upload to")
+	}
+	tick := time.NewTicker(offsiteLook / 50)
+	defer tick.Stop()
+	for {
+		if _, free := p.Wanted(central.SHA{}, 0); free {
+			break
+		}
+		select { // one is under way
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	a.takeOffsite(ctx, p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != "" {
+		return fmt.Errorf("central store: %s", p.err)
+	}
+	return ctx.Err()
+}
+
 // boundOffsite lets changes go that are kept for too long.
 func (a *attempt) boundOffsite(p *offsitePipe) {
 	m, keep := a.coordinator.Metrics(), p.Keep()

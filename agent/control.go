@@ -82,6 +82,9 @@ func (a *Agent) RestartPipeline(ctx context.Context, pipeline string) error {
 }
 
 func (a *Agent) command(ctx context.Context, pipeline string, stop bool) error {
+	if err := a.upgrader.masters(); err != nil {
+		return err
+	}
 	list, err := a.supervisorsOf(pipeline)
 	if err != nil {
 		return err

@@ -105,10 +105,7 @@ func TestGoingBackAsks(t *testing.T) {
 
 // TestChangedPlanNeedsTheStop: the pipeline ran on behind the savepoint. What left at once may be known upstream only, so the numbers cannot be trusted.
 func TestChangedPlanNeedsTheStop(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b := benchAt(t, 95)
 	info := b.savepoint(false)
 	b.halt()
 	b.text = strings.Replace(b.text, "select: [id, k]", "filter: \"id % 2 == 0\"", 1)
@@ -123,10 +120,7 @@ func TestChangedPlanNeedsTheStop(t *testing.T) {
 
 // TestRefusedRestoreLeavesThePipelineRunning: what can be told before it is stopped, is.
 func TestRefusedRestoreLeavesThePipelineRunning(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 50)
-	b.await("delivery", at(50))
+	b := benchAt(t, 50)
 	info := b.savepoint(true)
 	if err := b.agent.StartPipeline(t.Context(), "p"); err != nil {
 		t.Fatal(err)
@@ -149,10 +143,7 @@ func TestRefusedRestoreLeavesThePipelineRunning(t *testing.T) {
 // TestCancelledRestoreGoesOnFromItsOwnState: an order that cannot be carried out keeps the pipeline from starting until it is taken back, by a running agent and on
 // the files of a stopped one.
 func TestCancelledRestoreGoesOnFromItsOwnState(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 50)
-	b.await("delivery", at(50))
+	b := benchAt(t, 50)
 	info := b.savepoint(false)
 	if err := b.agent.RestoreSavepoint(t.Context(), "p", api.RestoreOptions{Cancel: true}); err == nil {
 		t.Error("cancelled what was not ordered")
@@ -189,10 +180,7 @@ func TestCancelledRestoreGoesOnFromItsOwnState(t *testing.T) {
 
 // TestCheckReadsSavepoints: a whole one is told of, a damaged one is damage.
 func TestCheckReadsSavepoints(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 50)
-	b.await("delivery", at(50))
+	b := benchAt(t, 50)
 	info := b.savepoint(false)
 	b.halt()
 	for _, spoilt := range []bool{false, true} {

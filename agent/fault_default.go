@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/pipeline"
 )
 
 // plantedDeath is where a test kills the agent; this build has none.
@@ -31,3 +32,33 @@ func stuckFor() time.Duration { return stuckAfter }
 
 // plantedUnheld is a fault of applies; this build has none.
 func plantedUnheld() bool { return false }
+
+// plantedUncut is a fault of going back to a savepoint; this build has none.
+func plantedUncut() bool { return false }
+
+// plantedHasty is a fault of upgrades; this build has none.
+func plantedHasty() bool { return false }
+
+// trialLeastOf is how long any program is on trial; tests shorten it.
+func trialLeastOf() time.Duration { return trialLeast }
+
+// trialOver tells nothing: how long a program may be on trial is the record's; tests shorten it.
+func trialOver(time.Duration) bool { return false }
+
+// plantedTrial is a program on trial that is broken; this build has none.
+func plantedTrial(string) {}
+
+// fleetPollOf is how often a gateway looks for documents; tests shorten it.
+func fleetPollOf(set time.Duration) time.Duration { return set }
+
+// plantedSilence is a sink that does not answer a program on trial; this build has none.
+func plantedSilence() bool { return false }
+
+// plantedRubbish is a program on trial whose results are wrong; this build has none.
+func plantedRubbish(_ bool, s pipeline.ResultSink) pipeline.ResultSink { return s }
+
+// plantedDelivery waits until what a hasty program let go has left; this build has none.
+func (a *Agent) plantedDelivery() {}
+
+// plantedUnrestored is a program on trial that cannot restore a savepoint; this build has none.
+func plantedUnrestored() error { return nil }

@@ -3,18 +3,81 @@
 package agent
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/pipeline"
 )
 
-// plantedDeath: with WEIR_DIE_AT=STEP the agent is killed, as by kill -9, when it comes to this step of a requeue.
+// plantedDeath: with WEIR_DIE_AT=STEP the agent is killed, as by kill -9, when it comes to this step of a requeue, an apply or an upgrade. With WEIR_PLANT=DIR the step is what DIR/step says, once: the file is DIR/reached then. Where
+// it says "STEP pause", the agent stands there until DIR/reached is gone.
 func plantedDeath(at string) {
-	if at == os.Getenv("WEIR_DIE_AT") {
+	die := at == os.Getenv("WEIR_DIE_AT")
+	if dir := os.Getenv("WEIR_PLANT"); dir != "" && !die {
+		b, _ := os.ReadFile(filepath.Join(dir, "step"))
+		words, reached := strings.Fields(string(b)), filepath.Join(dir, "reached")
+		if len(words) == 0 || words[0] != at || os.Rename(filepath.Join(dir, "step"), reached) != nil {
+			return
+		}
+		for die = len(words) == 1; !die; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(reached); errors.Is(err, fs.ErrNotExist) {
+				return
+			}
+		}
+	}
+	if die {
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
+	}
+}
+
+// plantedBad is how this program is broken: what WEIR_BAD says or, so that it is the program's own and not the machine's, what its file ends with: " bad=HOW\n". "": it is not.
+var plantedBad = sync.OnceValue(func() string {
+	if bad := os.Getenv("WEIR_BAD"); bad != "" {
+		return bad
+	}
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	b := make([]byte, 32)
+	if _, err := f.ReadAt(b, info.Size()-int64(len(b))); err != nil {
+		return ""
+	}
+	_, bad, _ := strings.Cut(string(b), " bad=")
+	return strings.TrimSpace(bad)
+})
+
+// Broken from its first instruction on: with crash weir run ends at once, with silent it is never ready, with hang a task does not return.
+func init() {
+	if len(os.Args) < 2 || os.Args[1] != "run" {
+		return
+	}
+	switch plantedBad() {
+	case "crash":
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "silent":
+		time.Sleep(24 * time.Hour)
+	case "hang":
+		if f, err := os.CreateTemp("", "hang"); err == nil {
+			os.Setenv("WEIR_HANG_TASK", f.Name())
+			f.Close()
+		}
 	}
 }
 
@@ -65,3 +128,102 @@ func stuckFor() time.Duration {
 
 // plantedUnheld: WEIR_FAULT=apply-unheld. The journal does not hold what the savepoint of an apply needs: going back finds the records gone.
 func plantedUnheld() bool { return os.Getenv("WEIR_FAULT") == "apply-unheld" }
+
+// plantedUncut: WEIR_FAULT=uncut. Going back leaves what was made behind the savepoint in the outbox.
+func plantedUncut() bool { return os.Getenv("WEIR_FAULT") == "uncut" }
+
+// plantedHasty: WEIR_FAULT=upgrade-hasty. Results are let go before the commit is durable.
+func plantedHasty() bool { return os.Getenv("WEIR_FAULT") == "upgrade-hasty" }
+
+// trialLeastOf: WEIR_TRIAL=DURATION shortens how long any program is on trial.
+func trialLeastOf() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL")); err == nil {
+		return d
+	}
+	return trialLeast
+}
+
+// trialOver: WEIR_TRIAL_LIMIT=DURATION shortens how long a program may be on trial.
+func trialOver(on time.Duration) bool {
+	d, err := time.ParseDuration(os.Getenv("WEIR_TRIAL_LIMIT"))
+	return err == nil && on >= d || plantedSilence() && on >= silenceLimit
+}
+
+// silenceLimit is how long a program is on trial whose sink is planted to be silent.
+const silenceLimit = 3 * time.Second
+
+// plantedTrial: with WEIR_BAD=exit a program on trial ends at once; with WEIR_BAD=corrupt it first spoils every checkpoint store and outbox.
+func plantedTrial(pipelines string) {
+	bad := plantedBad()
+	if bad == "corrupt" {
+		filepath.WalkDir(pipelines, func(name string, d fs.DirEntry, err error) error { //nolint:errcheck // what is there is spoiled
+			if err != nil || d.IsDir() {
+				return nil
+			}
+			if in := filepath.Base(filepath.Dir(name)); in == logStoreDir || strings.HasPrefix(in, "s-") {
+				return os.WriteFile(name, []byte(strings.Repeat("spoiled ", 1000)), 0o600)
+			}
+			return nil
+		})
+	}
+	if bad == "corrupt" || bad == "exit" {
+		os.Exit(2)
+	}
+}
+
+// plantedSilence: with WEIR_BAD=sink a sink of a program on trial does not answer; with WEIR_BAD=spoil only unless it is to be killed at a step.
+func plantedSilence() bool {
+	bad := plantedBad()
+	return bad == "sink" || bad == "spoil" && os.Getenv("WEIR_DIE_AT") == ""
+}
+
+// plantedRubbish: with WEIR_BAD=spoil a program makes wrong rows of what is held back.
+func plantedRubbish(held bool, s pipeline.ResultSink) pipeline.ResultSink {
+	if held && plantedBad() == "spoil" {
+		return rubbish{s}
+	}
+	return s
+}
+
+type rubbish struct{ pipeline.ResultSink }
+
+// Emit implements pipeline.ResultSink.
+func (r rubbish) Emit(ctx context.Context, results []pipeline.Result) error {
+	for i := range results {
+		results[i].Payload = bytes.ReplaceAll(results[i].Payload, []byte(`"k":"d`), []byte(`"k":"x`))
+		results[i].Payload = bytes.ReplaceAll(results[i].Payload, []byte(`"step":1`), []byte(`"step":7`))
+	}
+	return r.ResultSink.Emit(ctx, results)
+}
+
+// plantedDelivery waits until upstream has what was let go, so that the fault shows.
+func (a *Agent) plantedDelivery() {
+	for {
+		left := uint64(0)
+		for _, s := range a.all() {
+			if at := s.running(); at != nil {
+				left += at.deliverable()
+			}
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// fleetPollOf: WEIR_FLEET_POLL=DURATION has a gateway look for documents more often than a config may say.
+func fleetPollOf(set time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("WEIR_FLEET_POLL")); err == nil {
+		return d
+	}
+	return set
+}
+
+// plantedUnrestored: with WEIR_BAD=restore a program on trial cannot restore a savepoint.
+func plantedUnrestored() error {
+	if plantedBad() == "restore" {
+		return errors.New("planted: the savepoint is not understood")
+	}
+	return nil
+}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/pipeline"
@@ -69,12 +68,19 @@ func (a *Agent) strand(ctx context.Context, to handover) (*Stranded, error) {
 	}
 	a.fence.mu.Unlock()
 	low, known := a.journal.Last(), false
-	runs, saved, err := a.applier.committed(a.all())
+	runs, back, err := a.applier.committed(a.all())
+	if err == nil && len(back) == 0 {
+		back, err = a.upgrader.uncommitted()
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range runs {
-		p, err := a.strandPipeline(ctx, r, saved[r.Name.Value], s, to)
+		var left *saved
+		if at, ok := back[r.Name.Value]; ok {
+			left = &at
+		}
+		p, err := a.strandPipeline(ctx, r, left, s, to)
 		if err != nil {
 			return nil, fmt.Errorf("pipeline %s: %w", r.Name.Value, err)
 		}
@@ -90,8 +96,8 @@ func (a *Agent) strand(ctx context.Context, to handover) (*Stranded, error) {
 	return s, a.strandRecords(low, s, to)
 }
 
-// strandPipeline goes through the results of one pipeline; saved is where an apply that may be gone back from left it, nil: there is none.
-func (a *Agent) strandPipeline(ctx context.Context, r run, saved *apply.Change, s *Stranded, to handover) (*StrandedPipeline, error) {
+// strandPipeline goes through the results of one pipeline; left is where an apply or an upgrade left it that may be gone back from, nil: there is none.
+func (a *Agent) strandPipeline(ctx context.Context, r run, left *saved, s *Stranded, to handover) (*StrandedPipeline, error) {
 	id, err := parseUUID(a.registry.UUID(r.Name.Value))
 	if err != nil {
 		return nil, err
@@ -105,7 +111,7 @@ func (a *Agent) strandPipeline(ctx context.Context, r run, saved *apply.Change, 
 	if err := at.openStorage(ctx, dir); err != nil {
 		return nil, err
 	}
-	restored, err := snapshot.Restore(ctx, snapshot.RestoreOptions{ // it tells the outbox what upstream had confirmed, also where saved counts
+	restored, err := snapshot.Restore(ctx, snapshot.RestoreOptions{ // it tells the outbox what upstream had confirmed, also where left counts
 		Store: at.store, Pipeline: id, Incarnations: a.lineage(), Whole: at.whole, JournalNext: a.journal.Last() + 1, Logger: at.log,
 	})
 	if errors.Is(err, snapshot.ErrNoCheckpoint) {
@@ -119,9 +125,9 @@ func (a *Agent) strandPipeline(ctx context.Context, r run, saved *apply.Change, 
 	pin := at.outbox.Pin()
 	defer pin.Release()
 	marks := m.Sinks
-	if saved != nil {
-		p.Checkpoint, p.Position, marks = saved.Checkpoint, saved.Position, nil
-		for _, e := range saved.Ends {
+	if left != nil {
+		p.Checkpoint, p.Position, marks = left.Checkpoint, left.Position, nil
+		for _, e := range left.Ends {
 			w, _ := pin.Waiting(e.UID)
 			marks = append(marks, pipeline.SinkMark{UID: e.UID, Generation: w.Generation, Seq: e.Seq})
 		}

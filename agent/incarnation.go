@@ -53,6 +53,9 @@ func (a *Agent) settleIdentity(action identity.Action, dir string, board identit
 	if err != nil {
 		return err
 	}
+	if err := a.upgrader.minor(); err != nil {
+		return err
+	}
 	plantedMeekness(a.identity)
 	fence, err := identity.LoadFenced(a.fs, dir, a.identity)
 	if err != nil {

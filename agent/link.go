@@ -52,7 +52,11 @@ func (a *attempt) openSink(uid string) (pipeline.ResultSink, error) {
 			if err != nil {
 				return nil, err
 			}
-			return a.addLink(uid, s, e)
+			q, err := a.addLink(uid, s, e)
+			if err != nil {
+				return nil, err
+			}
+			return plantedRubbish(a.held.holds(), q), nil
 		}
 	}
 	return nil, fmt.Errorf("BUG: no sink %q", uid)

@@ -3,6 +3,8 @@ package agent
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -34,6 +36,15 @@ func (a *Agent) WriteMetrics(w io.Writer) {
 	metrics.WriteGaugeUint64(w, "weir_journal_failed", flag(s.Journal.Failed != ""))
 	if s.Flash != nil {
 		writeFlash(w, s.Flash)
+	}
+	if s.Fleet != nil {
+		writeFleet(w, s.Fleet)
+	}
+	if u := s.Upgrade; u != nil {
+		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_upgrade_state{state=%q,cause=%q}", u.State, u.Cause), 1)
+		metrics.WriteGaugeUint64(w, "weir_upgrade_tries", uint64(u.Tries))
+		metrics.WriteGaugeUint64(w, "weir_upgrade_held_bytes", uint64(u.Held))
+		metrics.WriteGaugeUint64(w, "weir_upgrade_not_usable", flag(u.NotUsable != ""))
 	}
 	for _, b := range s.Sessions {
 		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_mqtt_ready{broker=%q}", b.Name), flag(b.State == "ready"))
@@ -114,6 +125,28 @@ func writeFlash(w io.Writer, f *api.FlashStatus) {
 		{"stretched", float64(flag(f.Linger.Stretched() || f.Interval.Stretched()))}, {"findings", float64(len(f.Findings))},
 	} {
 		metrics.WriteGaugeFloat64(w, "weir_flash_"+g.name+l, g.value)
+	}
+}
+
+func writeFleet(w io.Writer, f *api.FleetStatus) {
+	for _, g := range []struct {
+		name  string
+		value float64
+	}{
+		{"broken", float64(flag(f.Broken != ""))}, {"ok", float64(flag(f.Broken == "" && f.Error == ""))}, {"contact_seconds", f.ContactSeconds}, {"document_age_seconds", f.AgeSeconds}, {"root_version", float64(f.Root)},
+		{"bell", float64(flag(f.Bell))}, {"commands_begun", float64(f.Begun)}, {"results_unsent", float64(f.Unsent)},
+	} {
+		metrics.WriteGaugeFloat64(w, "weir_fleet_"+g.name, g.value)
+	}
+	counters(w, "weir_fleet", "", "polls", f.Polls, "poll_failures", f.Failures, "rings", f.Rings, "bad_rings", f.BadRings, "reports", f.Reports, "ledger_writes", f.Writes)
+	for _, scope := range slices.Sorted(maps.Keys(f.Serials)) {
+		metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_fleet_serial{scope=%q}", scope), f.Serials[scope])
+	}
+	for _, result := range slices.Sorted(maps.Keys(f.Commands)) {
+		metrics.WriteCounterUint64(w, fmt.Sprintf("weir_fleet_commands_total{result=%q}", result), f.Commands[result])
+	}
+	for _, reason := range slices.Sorted(maps.Keys(f.Refused)) {
+		metrics.WriteCounterUint64(w, fmt.Sprintf("weir_fleet_refused_total{reason=%q}", reason), f.Refused[reason])
 	}
 }
 

@@ -20,6 +20,7 @@ type run struct {
 	config  *config.Config
 	ways    map[string]*uplink.Link
 	held    *probation // nil: its results may leave
+	live    bool       // those of sinks with probation: live may leave all the same
 }
 
 // runsOf decides what the agent runs. A pipeline whose state was made under the other failover setting keeps that division and is refused: its

@@ -26,6 +26,9 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.Restore
 	if err := a.fence.err(); err != nil {
 		return err
 	}
+	if err := a.upgrader.masters(); err != nil {
+		return err
+	}
 	s, err := a.supervisorOf(name)
 	if err != nil {
 		return err

@@ -48,6 +48,9 @@ func (a *attempt) restorePending(ctx context.Context) error {
 	if err == nil {
 		err = a.agent.crashed("ordered")
 	}
+	if err == nil && a.held.holds() {
+		err = plantedUnrestored()
+	}
 	if err == nil {
 		err = a.restoreSavepoint(ctx, o)
 	}
@@ -81,6 +84,9 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 		return err
 	}
 	defer f.Close()
+	if is := fmt.Sprintf("%x", f.Summary.SHA256); o.SHA256 != "" && is != o.SHA256 {
+		return fmt.Errorf("savepoint %s has sha256 %s, and the one that was made has %s", o.File, is, o.SHA256)
+	}
 	verdict, way, err := a.wayOf(f, o)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // Retake makes a fenced device its gateway again, under a major above the one that has taken its place: from the central store where there is one. The agent must not run.
 // Durable on return; a repeat, once it was done, finds no fence.
 func Retake(ctx context.Context, cfg *config.Config) (uplink.Incarnation, error) {
-	return retake(ctx, cfg, nil, settleApply)
+	return retake(ctx, cfg, nil, settleChanges)
 }
 
 func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(stateDir string) error) (inc uplink.Incarnation, err error) {
@@ -70,6 +70,14 @@ func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(
 		return inc, err
 	}
 	return next.Incarnation(), identity.Lift(disk.OS, dir)
+}
+
+// settleChanges gives an apply or an upgrade up that the fence found on trial.
+func settleChanges(dir string) error {
+	if err := settleApply(dir); err != nil {
+		return err
+	}
+	return settleUpgrade(filepath.Join(dir, "upgrade"))
 }
 
 // settleApply gives an apply up that the fence found on probation, before the device works again: its results were held and none has left, so the old plans go on from their savepoints, and the streams enter this

@@ -36,16 +36,21 @@ func (a *Agent) Run(ctx context.Context) error {
 		stopIntake()
 	} else if err := a.applier.begin(ctx); err != nil {
 		return err
+	} else if err := a.upgrader.begin(); err != nil {
+		return err
 	}
 	for _, s := range a.all() {
 		a.spawn(s)
 	}
 	sources := &intakes{broken: make(chan error, 1)}
 	a.connect = func(s *session) { sources.start(intake, s) }
-	for _, s := range a.sessions() {
-		a.connect(s)
+	if !a.upgrader.controls() {
+		for _, s := range a.sessions() {
+			a.connect(s)
+		}
 	}
 	group.Go(func() error { return a.applier.run(gctx) })
+	group.Go(func() error { return a.upgrader.run(gctx) })
 	group.Go(func() error {
 		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline, stepped: a.clockStepped}
 		return t.run(gctx)
@@ -55,15 +60,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.flash.run(gctx) })
 	group.Go(func() error { return a.watchClaim(gctx) })
 	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.wait() }) })
-	if a.fence.err() == nil {
+	if a.fence.err() == nil && !a.upgrader.controls() {
 		group.Go(func() error { return a.offsites.run(gctx) })
 	}
+	group.Go(func() error { return a.fleet.run(gctx) })
 	group.Go(func() error { return systemd.Run(gctx, a.Ready, a.Health, a.log) })
 	group.Go(func() error { return a.lamps().Run(gctx, a.shownState) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():
 			a.log.Info("agent is stopping: sessions, last checkpoints, deliveries")
+		case <-a.upgrader.leaving():
+		case <-a.fleet.leaving():
 		case err := <-sources.broken:
 			a.log.Error("agent is stopping", "error", err)
 		case <-gctx.Done():

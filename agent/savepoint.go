@@ -30,6 +30,9 @@ func SavepointDir(cfg *config.Config) string {
 // CreateSavepoint makes a savepoint of a running pipeline, one file for each of its regions. Durable and verified on return; the pipeline
 // goes on.
 func (a *Agent) CreateSavepoint(ctx context.Context, pipeline string, o api.SavepointOptions) (list []api.SavepointInfo, err error) {
+	if err := a.upgrader.masters(); err != nil {
+		return nil, err
+	}
 	if o.Drain {
 		return nil, errors.New("create savepoint: only a pipeline that stops can be drained")
 	}
@@ -54,6 +57,9 @@ func (a *Agent) CreateSavepoint(ctx context.Context, pipeline string, o api.Save
 // StopWithSavepoint stops a pipeline behind a savepoint: nothing was read, and no result came, behind it. When the savepoint fails the
 // pipeline goes on.
 func (a *Agent) StopWithSavepoint(ctx context.Context, pipeline string, o api.SavepointOptions) (list []api.SavepointInfo, err error) {
+	if err := a.upgrader.masters(); err != nil {
+		return nil, err
+	}
 	supervisors, err := a.supervisorsOf(pipeline)
 	if err != nil {
 		return nil, err

@@ -54,10 +54,7 @@ func at(position uint64) func(s *api.Status) bool {
 // stoppedAt95 gives an agent that stopped its pipeline p behind 95 messages with a savepoint, and ended.
 func stoppedAt95(t *testing.T) (*bench, api.SavepointInfo) {
 	t.Helper()
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b := benchAt(t, 95)
 	info := b.savepoint(true)
 	b.halt()
 	return b, info
@@ -119,10 +116,7 @@ func TestRestoreOfAnEarlierSavepointGivesTheSameResults(t *testing.T) {
 
 // TestChangedPlanGoesOnFromASavepoint: open windows go on, sequences go on, the new sink begins; without the savepoint the change is refused.
 func TestChangedPlanGoesOnFromASavepoint(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b := benchAt(t, 95)
 	info := b.savepoint(true)
 	if s := b.agent.Status(); s.Pipelines[0].State != "stopped" {
 		t.Fatalf("state %s", s.Pipelines[0].State)
@@ -214,10 +208,7 @@ func TestResultsTravelInTheSavepoint(t *testing.T) {
 
 // TestFailedSavepointLeavesThePipelineRunning: nothing of that name, and the records go on.
 func TestFailedSavepointLeavesThePipelineRunning(t *testing.T) {
-	b := newBench(t, pipelineNamed("p", "log"))
-	b.start()
-	b.put(1, 50)
-	b.await("delivery", at(50))
+	b := benchAt(t, 50)
 	if err := os.WriteFile(filepath.Join(b.dir, "plain"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func (a *Agent) Status() api.Status {
 	for _, sup := range a.all() {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
 	}
-	s.Apply, s.Flash = a.applier.status(), a.flash.tells()
+	s.Apply, s.Upgrade, s.Flash = a.applier.status(), a.upgrader.status(), a.flash.tells()
+	s.Fleet = a.fleet.status()
 	s.Problems = problems(&s)
 	return s
 }
@@ -152,6 +153,8 @@ func problems(s *api.Status) (list []string) {
 	if p := s.Apply; p != nil && p.State == string(apply.RolledBack) {
 		list = append(list, "the last changed config was gone back from: "+p.Reason)
 	}
+	list = append(list, upgradeProblems(s.Upgrade)...)
+	list = append(list, fleetProblems(s.Fleet)...)
 	for _, b := range s.Sessions {
 		if b.Error != "" {
 			list = append(list, fmt.Sprintf("broker %s: %s", b.Name, b.Error))
@@ -202,6 +205,21 @@ func problems(s *api.Status) (list []string) {
 		}
 	}
 	return list
+}
+
+// upgradeProblems tells of an upgrade that did not come to its end, or that needs help.
+func upgradeProblems(u *api.UpgradeStatus) []string {
+	switch {
+	case u == nil:
+		return nil
+	case u.NotUsable != "":
+		return []string{"no pipeline runs: " + u.NotUsable + "; docs/upgrade.md tells the way out"}
+	case u.State == "rolled back":
+		return []string{"the last upgrade, to " + u.To + ", was gone back from: " + u.Why}
+	case u.State == "failed":
+		return []string{"the last upgrade, to " + u.To + ", failed: " + u.Why}
+	}
+	return nil
 }
 
 // dropProblems tells what the broker dropped.

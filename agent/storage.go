@@ -12,6 +12,9 @@ import (
 	"github.com/weirstream/weir/store/outbox"
 )
 
+// outboxDir is the outbox in a pipeline's directory.
+const outboxDir = "outbox"
+
 // openStorage opens checkpoints, outbox and dead letters of the pipeline through recovery.
 func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	if err := a.agent.elsewhere(a.spec, dir); err != nil {
@@ -28,7 +31,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	a.step()
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-		FS: a.agent.fs, Dir: filepath.Join(dir, "outbox"), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed, Waiting: a.step,
+		FS: a.agent.fs, Dir: filepath.Join(dir, outboxDir), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed, Waiting: a.step,
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
 				"sink", sink, "seq", seq, "held", held, "made", made)

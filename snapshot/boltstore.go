@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/boltkv"
@@ -210,7 +209,7 @@ func (s *BoltStore) update(visible func(tx *boltkv.Tx) bool, f func(tx *boltkv.T
 	}
 	// A failed sync proves nothing about what is on the disk, and a meta page that was written may survive. Everything else
 	// (no space, mostly) ended before the meta page.
-	seen := errors.Is(err, syscall.EIO)
+	seen := boltkv.Unsure(err)
 	_ = s.db.View(func(tx *boltkv.Tx) error {
 		seen = seen || visible != nil && visible(tx)
 		return nil

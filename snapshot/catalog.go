@@ -16,6 +16,7 @@ import (
 type catalog struct {
 	db       *boltkv.DB
 	readOnly bool
+	failed   bool // nothing is known of the file any more: it is left alone until it is opened again
 }
 
 // openCatalog opens the catalog of a store, if it can be had, and compares.
@@ -43,7 +44,7 @@ func lookIntoCatalog(path string) (*catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint catalog: %w", err)
 	}
-	return ofThisBuild(path, &catalog{db, true})
+	return ofThisBuild(path, &catalog{db: db, readOnly: true})
 }
 
 func openCatalog(path string, logger *slog.Logger) (*catalog, error) {
@@ -59,7 +60,7 @@ func openCatalog(path string, logger *slog.Logger) (*catalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint catalog: %w", err)
 	}
-	return ofThisBuild(path, &catalog{db, false})
+	return ofThisBuild(path, &catalog{db: db})
 }
 
 // ofThisBuild refuses a catalog of a newer build.
@@ -136,7 +137,7 @@ func (c *catalog) close() error { return c.db.Close() }
 
 // note writes the catalog. It may fail harmlessly: nothing is restored from it.
 func (s *LogStore) note() {
-	if s.catalog == nil || s.catalog.readOnly {
+	if s.catalog == nil || s.catalog.readOnly || s.catalog.failed {
 		return
 	}
 	l, err := s.List(context.Background()) // reads memory only
@@ -144,6 +145,7 @@ func (s *LogStore) note() {
 		err = s.catalog.write(s.LastID(), l.Manifests, l.SetAside)
 	}
 	if err != nil {
+		s.catalog.failed = boltkv.Unsure(err)
 		s.logger.Warn("write checkpoint catalog failed", "error", err)
 	}
 }

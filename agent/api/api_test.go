@@ -16,8 +16,9 @@ import (
 
 // fake is an agent with one pipeline, p.
 type fake struct {
-	calls []string
-	sick  error
+	calls   []string
+	sick    error
+	upgrade *UpgradeStatus
 }
 
 func (f *fake) note(verb, name string) error {
@@ -30,7 +31,9 @@ func (f *fake) note(verb, name string) error {
 	return nil
 }
 
-func (f *fake) Status() Status           { return Status{Gateway: "g", Problems: []string{"one"}} }
+func (f *fake) Status() Status {
+	return Status{Gateway: "g", Problems: []string{"one"}, Upgrade: f.upgrade}
+}
 func (f *fake) Health() error            { return f.sick }
 func (f *fake) Ready() error             { return f.sick }
 func (f *fake) WriteMetrics(w io.Writer) { io.WriteString(w, "weir_info 1\n") }
@@ -77,6 +80,17 @@ func (f *fake) RestoreSavepoint(_ context.Context, p string, o RestoreOptions) e
 	return f.note("", p)
 }
 
+func (f *fake) Upgrade(_ context.Context, o UpgradeOptions) error {
+	if len(o.Release) == 0 {
+		return errors.New("no manifest")
+	}
+	f.upgrade = &UpgradeStatus{State: "accepted", To: o.File + " " + string(o.Release), Number: 3}
+	return nil
+}
+func (f *fake) AbortUpgrade(_ context.Context, why string) error {
+	f.upgrade = &UpgradeStatus{State: "failed", Why: why, Number: 3}
+	return nil
+}
 func (f *fake) Apply(_ context.Context, o ApplyOptions, told func(ApplyEvent) error) *ApplyOutcome {
 	if told(ApplyEvent{Pipeline: "p", Change: "changed"}) != nil || told(ApplyEvent{Doing: "working on " + o.File}) != nil {
 		return nil
@@ -209,6 +223,15 @@ func TestEveryRoute(t *testing.T) {
 	}
 	if err := c.Tap(ctx, "p", TapOptions{}, nil); err == nil || !strings.Contains(err.Error(), "parameter step is missing") {
 		t.Errorf("tap of nothing: %v", err)
+	}
+	if u, err := c.Upgrade(ctx, UpgradeOptions{File: "/f", Release: []byte("{}\n")}); err != nil || u.Number != 3 || u.State != "accepted" || u.To != "/f {}\n" {
+		t.Errorf("upgrade: %+v %v", u, err)
+	}
+	if _, err := c.Upgrade(ctx, UpgradeOptions{File: "/f"}); err == nil || !strings.Contains(err.Error(), "no manifest") {
+		t.Errorf("upgrade without a manifest: %v", err)
+	}
+	if u, err := c.AbortUpgrade(ctx, "too soon"); err != nil || u.State != "failed" || u.Why != "too soon" {
+		t.Errorf("abort of an upgrade: %+v %v", u, err)
 	}
 	var out strings.Builder
 	if err := c.Metrics(ctx, &out); err != nil || out.String() != "weir_info 1\n" {

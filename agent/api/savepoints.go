@@ -37,7 +37,8 @@ type SavepointInfo struct {
 
 // RestoreOptions order the restore of a savepoint.
 type RestoreOptions struct {
-	File              string `json:"file"` // absolute
+	File              string `json:"file"`             // absolute
+	SHA256            string `json:"sha256,omitempty"` // it must have, hex; "": any
 	Claim             bool   `json:"claim,omitempty"`
 	AcceptGap         bool   `json:"accept_gap,omitempty"`
 	AllowDroppedState bool   `json:"allow_dropped_state,omitempty"`

@@ -29,6 +29,9 @@ type Agent interface {
 	RestoreSavepoint(ctx context.Context, pipeline string, o RestoreOptions) error
 	// Apply gives nil when the caller went away: the apply goes on.
 	Apply(ctx context.Context, o ApplyOptions, told func(ApplyEvent) error) *ApplyOutcome
+	// Upgrade returns once the order is recorded; the status tells what becomes of it.
+	Upgrade(ctx context.Context, o UpgradeOptions) error
+	AbortUpgrade(ctx context.Context, why string) error
 	DeadLetters(pipeline string, q DeadQuery, f func(DeadLetter) error) error
 	Requeue(ctx context.Context, pipeline string, q RequeueQuery) (RequeueAnswer, error)
 	TapPipeline(ctx context.Context, pipeline string, o TapOptions, line func(b []byte, more bool) error) error
@@ -161,6 +164,7 @@ func (s *Server) routes() http.Handler {
 	}
 	s.savepointRoutes(m)
 	s.applyRoutes(m)
+	s.upgradeRoutes(m)
 	m.HandleFunc("GET /v1/pipelines/{name}/deadletters", s.deadLetters)
 	m.HandleFunc("POST /v1/pipelines/{name}/deadletters/requeue", s.requeue)
 	m.HandleFunc("GET /v1/pipelines/{name}/tap", s.tap)

@@ -19,7 +19,9 @@ type Status struct {
 	Journal   JournalStatus    `json:"journal"`
 	Sessions  []SessionStatus  `json:"sessions"`
 	Pipelines []PipelineStatus `json:"pipelines"`
-	Apply     *ApplyStatus     `json:"apply,omitempty"` // the last one, or that under way
+	Apply     *ApplyStatus     `json:"apply,omitempty"`   // the last one, or that under way
+	Upgrade   *UpgradeStatus   `json:"upgrade,omitempty"` // the last one, or that under way
+	Fleet     *FleetStatus     `json:"fleet,omitempty"`
 	Flash     *FlashStatus     `json:"flash,omitempty"`
 	// Problems are what an operator should look at now, one sentence each.
 	Problems []string `json:"problems,omitempty"`

@@ -31,7 +31,7 @@ func Compare(old, new *config.Config) *Diff {
 		{"gateway", old.Gateway, new.Gateway}, {"state_dir", old.StateDir, new.StateDir}, {"journal", old.Journal, new.Journal}, {"api", old.API, new.API},
 		{"log", old.Log, new.Log}, {"metrics", old.Metrics, new.Metrics}, {"security", old.Security, new.Security},
 		{"board", old.Board, new.Board}, {"board_serial", old.BoardSerial, new.BoardSerial}, {"led", old.LED, new.LED}, {"central", old.Central, new.Central},
-		{"flash", old.Flash, new.Flash},
+		{"flash", old.Flash, new.Flash}, {"fleet", old.Fleet, new.Fleet}, {"upgrade", old.Upgrade, new.Upgrade},
 	} {
 		if canon(s.a) != canon(s.b) {
 			d.refuse("%s changed: needs a restart", s.name)

@@ -39,7 +39,7 @@ func (p *Places) Link(ctx context.Context) (Booted, error) {
 	follows := p.pace()
 	defer p.lock()()
 	defer func() { p.paced(follows) }()
-	return p.run(ctx, follows > 1, true)
+	return p.run(ctx, follows > 1, true, nil)
 }
 
 // Settle has the old program run where the new one must not: this start was not counted, or was one too many. Without a trial it does nothing.
@@ -54,10 +54,14 @@ func (p *Places) Settle(ctx context.Context) (Booted, error) {
 	if r, err := p.record(); err == nil && counted && b.Start == p.Start && b.Trial && r.Runs() == b.Slot {
 		return b, nil
 	}
+	var refused []Refused
 	if !counted {
 		p.say(failure, "this start was not counted")
+		if err == nil && b.Trial {
+			refused = []Refused{{Slot: b.Slot, Why: "this start was not counted"}}
+		}
 	}
-	return p.run(ctx, false, counted)
+	return p.run(ctx, false, counted, refused)
 }
 
 // Booted is what the last Link or Settle noted.
@@ -77,15 +81,15 @@ func (p *Places) prepare() {
 	}
 }
 
-// run does the work of a start. anew: what was verified is hashed again. counts: the start will be counted, if it has to be.
-func (p *Places) run(ctx context.Context, anew, counts bool) (Booted, error) {
+// run does the work of a start. anew: what was verified is hashed again. counts: the start will be counted, if it has to be. refused is what is known of already.
+func (p *Places) run(ctx context.Context, anew, counts bool, refused []Refused) (Booted, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Limit)
 	defer cancel()
 	r, err := p.record()
 	if err != nil {
 		p.say(failure, "the record of upgrades cannot be read: %v", err)
 	}
-	v := &verifying{places: p, record: r, anew: anew || r != nil && onTrial(r.State) && counts}
+	v := &verifying{places: p, record: r, refused: refused, anew: anew || r != nil && onTrial(r.State) && counts}
 	b := p.choose(ctx, v, counts)
 	b.Start, b.State = p.Start, p.State
 	if about, err := p.about(b.Slot); err == nil && b.Slot != upgrade.Factory {
@@ -135,8 +139,17 @@ func (p *Places) choose(ctx context.Context, v *verifying, counts bool) (b Boote
 	return b
 }
 
-// record reads the agent's record as a stranger's. An error: it is there and cannot be read.
+// record is the agent's record as far as it is about the helper's slots: an upgrade of the whole system is none of them, and the program that the system brought runs.
 func (p *Places) record() (*upgrade.Record, error) {
+	r, err := p.recordOf()
+	if err == nil && r.Target.Backend == systemBackend {
+		r = &upgrade.Record{}
+	}
+	return r, err
+}
+
+// recordOf reads the agent's record as a stranger's. An error: it is there and cannot be read.
+func (p *Places) recordOf() (*upgrade.Record, error) {
 	dir := filepath.Join(p.State, upgradeDir)
 	if info, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return &upgrade.Record{}, nil // no upgrade was ever asked for
@@ -227,6 +240,9 @@ func (p *Places) tell(b Booted, refused []Refused) {
 		} else if err := p.note(n.name, n.what); err != nil {
 			p.say(warning, "note %s: %v", n.name, err)
 		}
+	}
+	if !b.Trial {
+		p.forget(endedFile) // of an earlier trial
 	}
 	switch {
 	case b.Rescue != "":

@@ -72,6 +72,7 @@ const (
 	bootedFile   = "booted"
 	refusedFile  = "refused"
 	rescueFile   = "rescue"
+	endedFile    = "ended"
 	verifiedFile = "verified.json"
 	pacedFile    = "starts.json"
 )

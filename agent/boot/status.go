@@ -42,7 +42,7 @@ func (p *Places) Status() (s Status) {
 	}
 	_, err := p.readJSON(filepath.Join(p.Run, refusedFile), &s.Refused)
 	note(err)
-	s.Record, err = p.record()
+	s.Record, err = p.recordOf()
 	note(err)
 	s.Slots, s.Empty = map[string]About{}, map[string]string{}
 	for _, slot := range []upgrade.Slot{upgrade.SlotA, upgrade.SlotB} {

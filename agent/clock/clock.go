@@ -70,6 +70,16 @@ func (c *Clock) Seen(ms int64) {
 	c.floor.soft = max(c.floor.soft, ms)
 }
 
+// Told raises the floor to a time (Unix ms) at which somebody who is believed has signed something, by at most a day: their clock may be wrong as well.
+func (c *Clock) Told(ms int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.floor.soft = max(c.floor.soft, min(ms, c.floor.ms()+toldMost.Milliseconds()))
+}
+
+// toldMost is how far Told moves the floor at once.
+const toldMost = 24 * time.Hour
+
 // Elapsed is the journal's elapsed time now, in ns.
 func (c *Clock) Elapsed() int64 {
 	c.mu.Lock()

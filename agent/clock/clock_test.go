@@ -234,3 +234,20 @@ func TestTheFloorFollowsALongRun(t *testing.T) {
 		t.Error("the step is below the floor of the start as well: the test shows nothing")
 	}
 }
+
+// TestToldRaisesTheFloorByADay: what was signed moves the floor, never far at once, and never back.
+func TestToldRaisesTheFloorByADay(t *testing.T) {
+	build := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	c := New(Options{Build: build, Machine: This})
+	c.Told(build + 1000)
+	if got := c.Floor(); got != build+1000 {
+		t.Errorf("floor %d, want that of the document", got-build)
+	}
+	c.Told(build + 400*86_400_000)
+	if got := c.Floor(); got != build+1000+86_400_000 {
+		t.Errorf("floor %d ms behind the build, want a day further", got-build)
+	}
+	if c.Told(1); c.Floor() != build+1000+86_400_000 {
+		t.Error("the floor fell")
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/weirstream/weir/pipeline/plan"
@@ -37,6 +38,8 @@ type Config struct {
 	Metrics     Metrics
 	Security    Security
 	Apply       Apply
+	Fleet       Fleet
+	Upgrade     Upgrade
 	Flash       Flash
 	// Warnings are what works, but not as the operator may think.
 	Warnings plan.Problems
@@ -214,7 +217,7 @@ var top = &object[Config]{section: section{what: "the config", unknown: centralU
 		"Pipelines by name. The failure of one leaves the others alone."),
 	set("links", at(func(c *Config) *[]*Link { return &c.Links }).is(named[Link]{of: linkObject, name: func(l *Link) *plan.Text { return &l.Name }}),
 		"Ways upstream that sinks share, by name: bandwidth, and hours of a metered line (docs/sinks.md). A sink names its link in `link`."),
-}, centralSettings...), []*setting{
+}, slices.Concat(centralSettings, upgradeSettings)...), []*setting{
 	set("journal", at(func(c *Config) *Journal { return &c.Journal }).is(journalObject),
 		"The durable log of everything the brokers handed over. What is not in it is not acknowledged."),
 	set("api", at(func(c *Config) *API { return &c.API }).is(apiObject), "HTTP API, for `weir status` and friends."),

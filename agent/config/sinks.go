@@ -32,6 +32,8 @@ var sinkObject = &object[plan.SinkSpec]{place: func(s *plan.SinkSpec, at plan.Po
 	set("ttl", at(func(s *plan.SinkSpec) *int64 { return &s.TTLNs }).is(nanoseconds{durationKind{never: "never"}}), "Unsent results older than this are dropped, counted, as a gap.", byDefault("never")),
 	set("on_full", at(func(s *plan.SinkSpec) *string { return &s.OnLimit }).is(choiceKind{words: []string{"block", "drop_oldest"}}),
 		"At max_bytes: block the pipeline, or drop the oldest results, counted, as a gap.", byDefault("block"), alias("on_limit")),
+	set("probation", at(func(s *plan.SinkSpec) *string { return &s.Probation }).is(choiceKind{words: []string{"hold", "live"}}),
+		"While a new program is on trial: hold its results back, or let them leave as ever (live), where the old program can read the new one's state: going back is then to the newest checkpoint.", byDefault("hold")),
 	set("http", at(func(s *plan.SinkSpec) **plan.HTTPTarget { return &s.HTTP }).is(optional[plan.HTTPTarget]{httpObject}), "Sends batches of JSON lines to a URL."),
 	set("postgres", at(func(s *plan.SinkSpec) **plan.PostgresTarget { return &s.Postgres }).is(optional[plan.PostgresTarget]{postgresObject}), "Writes rows into a table of PostgreSQL."),
 	set("file", at(func(s *plan.SinkSpec) **plan.FileTarget { return &s.File }).is(optional[plan.FileTarget]{fileObject}), "Appends JSON lines to a file."),

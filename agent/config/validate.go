@@ -34,6 +34,7 @@ func (c *Config) Validate() plan.Problems {
 	c.checkListeners(&problems)
 	c.checkLinks(&problems)
 	c.checkCentral(&problems)
+	c.checkFleet(&problems)
 	files := map[string]plan.Text{}
 	for _, p := range c.Pipelines {
 		for _, s := range p.Sinks {

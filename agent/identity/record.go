@@ -167,3 +167,13 @@ func Token(b Board) string {
 	rand.Read(id[:])
 	return "random:" + hex.EncodeToString(id[:])
 }
+
+// RaiseMinor is the record under a higher minor: another program goes on with the state of this one (RULES 27). Minors that are named leave the lineage: their checkpoints are of a program that was
+// gone back from (RULES 25).
+func (r *Record) RaiseMinor(minor uint32, without ...uint32) *Record {
+	n := *r
+	n.Board = slices.Clone(r.Board)
+	n.Lineage = slices.DeleteFunc(slices.Clone(r.Lineage), func(i uplink.Incarnation) bool { return i.Major == r.Major && slices.Contains(without, i.Minor) })
+	n.raise(uplink.Incarnation{Major: r.Major, Minor: minor})
+	return &n
+}

@@ -20,6 +20,7 @@ func checkSuback(h header, asked int) error {
 type subackGuard struct {
 	net.Conn
 	asked int
+	most  int    // bytes of a packet; 0: whatever comes
 	head  []byte // of a packet whose length is not known yet
 	skip  int    // bytes of the packet that are still to come
 	err   error
@@ -54,6 +55,9 @@ func (g *subackGuard) scan(b []byte) error {
 		}
 		if err := checkSuback(h, g.asked); err != nil {
 			return err
+		}
+		if g.most > 0 && h.remaining > g.most {
+			return fmt.Errorf("read a packet of %d bytes, at most %d are expected: %w", h.remaining, g.most, ErrProtocol)
 		}
 		g.head, g.skip = g.head[:0], h.remaining
 	}

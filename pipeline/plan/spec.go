@@ -186,14 +186,16 @@ type SinkSpec struct {
 	MaxBytes int64  // of unsent results
 	TTLNs    int64  // of unsent results; 0: never
 	OnLimit  string // block, drop_oldest
-	HTTP     *HTTPTarget
-	Postgres *PostgresTarget
-	File     *FileTarget
-	Objects  *ObjectsTarget
-	NATS     *NATSTarget
-	MQTT     *MQTTTarget
-	Influx   *InfluxTarget
-	Flawed   bool // as in StepSpec
+	// Probation is what becomes of its results while a new program is on trial: hold, live.
+	Probation string
+	HTTP      *HTTPTarget
+	Postgres  *PostgresTarget
+	File      *FileTarget
+	Objects   *ObjectsTarget
+	NATS      *NATSTarget
+	MQTT      *MQTTTarget
+	Influx    *InfluxTarget
+	Flawed    bool // as in StepSpec
 }
 
 // HTTPTarget sends batches to a URL.

@@ -3,13 +3,41 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/weirstream/weir/pipeline"
 )
 
 // HoldBack keeps every result from the senders, in every mode, until LetGo: those of a plan on probation are void when it fails, and what has left
-// cannot be. It comes before Cut. A full stream does not block meanwhile, since nothing drains: only the bound of its log holds.
-func (o *Outbox) HoldBack() { o.held.Store(!plantedLive) }
+// cannot be. It comes before Cut. A full stream does not block meanwhile, since nothing drains: only the bound of its log holds. Streams named live go on as ever.
+func (o *Outbox) HoldBack(live ...string) {
+	if plantedLive {
+		return
+	}
+	o.mu.Lock()
+	o.live = slices.Clone(live)
+	o.mu.Unlock()
+	o.held.Store(true)
+}
+
+// HeldBytes is what waits in streams that are held back; 0: nothing is.
+func (o *Outbox) HeldBytes() (n int64) {
+	if !o.held.Load() {
+		return 0
+	}
+	for _, s := range o.sorted() {
+		if !s.live() {
+			n += s.Stats().WaitingBytes
+		}
+	}
+	return n
+}
+
+// HeldBack tells that nothing of the stream may leave now: HoldBack without LetGo.
+func (s *Stream) HeldBack() bool { return s.o.held.Load() && !s.live() }
+
+// live tells that HoldBack leaves the stream alone. uid and o.live do not change while results flow.
+func (s *Stream) live() bool { return slices.Contains(s.o.live, s.uid) }
 
 // LetGo ends HoldBack. Repeating it is harmless.
 func (o *Outbox) LetGo() {

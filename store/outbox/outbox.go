@@ -76,6 +76,7 @@ type Outbox struct {
 	inc   atomic.Uint64 // Incarnation: major in the high half
 	ready atomic.Bool   // Cut was called: results may be emitted and handed out
 	held  atomic.Bool   // see HoldBack
+	live  []string      // uids that HoldBack leaves alone; set before Cut
 
 	sealing sync.Mutex // one Seal, Cut or Drop at a time
 }

@@ -97,7 +97,7 @@ func (s *Stream) Stats() StreamStats {
 
 // visible is the last sequence that the sender may have.
 func (s *Stream) visible() uint64 {
-	if s.o.held.Load() {
+	if s.o.held.Load() && !s.live() {
 		return s.confirmed
 	}
 	if s.opt.Mode == CheckpointCommit {

@@ -11,13 +11,10 @@ import (
 	"github.com/weirstream/weir/agent/api"
 )
 
-// TestCase15_DiskFull: 200 messages of 900 bytes against 64 KiB of free space, then space comes back.
-func TestCase15_DiskFull(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to mount a small file system")
-	}
-	s := newSite(t, `
-journal: {segment: 256KiB, reserve: 16KiB, max_bytes: 16MiB, compress: false}
+// bulkSite is the config of a site with a small journal that leaves so much of the disk free, whose pipeline hands numbers on to a sink.
+func bulkSite(reserve, sink string) string {
+	return `
+journal: {segment: 256KiB, reserve: ` + reserve + `, max_bytes: 16MiB, compress: false}
 sources:
   bulk: {mqtt: {broker: local, topic: "bulk/+"}, fields: {seq: int}}
 pipelines:
@@ -27,8 +24,16 @@ pipelines:
     steps:
       - {uid: numbers, from: bulk, select: [seq]}
     sinks:
-      - {uid: up, from: numbers, file: {path: up.jsonl}}
-`)
+      - {uid: up, from: numbers, ` + sink + `}
+`
+}
+
+// TestCase15_DiskFull: 200 messages of 900 bytes against 64 KiB of free space, then space comes back.
+func TestCase15_DiskFull(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	s := newSite(t, bulkSite("16KiB", "file: {path: up.jsonl}"))
 	state := filepath.Join(s.dir, "state")
 	s.must(os.Mkdir(state, 0o755))
 	if err := syscall.Mount("tmpfs", state, "tmpfs", 0, "size=96m"); err != nil {

@@ -148,19 +148,7 @@ func TestRealDiskFullThenReadOnly(t *testing.T) {
 	t.Cleanup(func() { far.Close() })
 	server := httptest.NewServer(far)
 	t.Cleanup(server.Close)
-	s := newSite(t, `
-journal: {segment: 256KiB, reserve: 0, max_bytes: 16MiB, compress: false}
-sources:
-  bulk: {mqtt: {broker: local, topic: "bulk/+"}, fields: {seq: int}}
-pipelines:
-  bulk:
-    start: earliest
-    checkpoint: {interval: 100ms}
-    steps:
-      - {uid: numbers, from: bulk, select: [seq]}
-    sinks:
-      - {uid: up, from: numbers, http: {url: "`+server.URL+`"}}
-`)
+	s := newSite(t, bulkSite("0", `http: {url: "`+server.URL+`"}`))
 	state := filepath.Join(s.dir, "state")
 	s.must(os.Mkdir(state, 0o755))
 	device := smallExt4(t, state, 64)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirstream/weir/tests/oracle"
 	"github.com/weirstream/weir/tests/rig"
 )
 
@@ -178,15 +179,15 @@ func (a *allSinks) strikes(st *stage, s *scenario, struck map[string]int, add fu
 
 // judgeEnd compares what a far end holds of a sink with the truth.
 func judgeEnd(e end, uid string, flush int) (verdict, error) {
-	v := verdict{stream: uid}
+	v := verdict{oracle.Verdict{Stream: uid}}
 	all, err := e.held(uid)
 	if err != nil {
 		return v, err
 	}
-	ids, cells := map[int]int{}, map[cell]windowRow{}
+	ids, cells := map[int]int{}, oracle.Windows{}
 	for i, r := range all {
 		if r.Seq != 0 && r.Seq != uint64(i+1) {
-			v.wrong = append(v.wrong, fmt.Sprintf("sequence %d where %d comes next", r.Seq, i+1))
+			v.Wrongf("sequence %d where %d comes next", r.Seq, i+1)
 			break
 		}
 	}
@@ -194,7 +195,7 @@ func judgeEnd(e end, uid string, flush int) (verdict, error) {
 		if err := v.take(r.Data, ids, cells); err != nil {
 			return v, fmt.Errorf("record %.80q: %w", r.Data, err)
 		}
-		if !v.windows() {
+		if !v.OfWindows() {
 			v.checkValues(r.Data, flush)
 		}
 	}
@@ -209,7 +210,7 @@ func (a *allSinks) mustFindHarm(t *testing.T, messages int) {
 		for _, uid := range uids(a.kinds[i]) {
 			if err := e.harm(uid); err != nil {
 				t.Errorf("harm %s: %v", uid, err)
-			} else if v, err := judgeEnd(e, uid, messages); err == nil && v.lost == 0 {
+			} else if v, err := judgeEnd(e, uid, messages); err == nil && v.Lost == 0 {
 				t.Errorf("%s: the oracle does not find that a record is gone: %s", uid, v)
 			}
 		}

@@ -170,7 +170,7 @@ func TestApplyFaults(t *testing.T) {
 				verdicts, problems := s.run(t)
 				found := len(problems) > 0
 				for _, v := range verdicts {
-					found = found || !v.ok()
+					found = found || !v.OK()
 				}
 				if found {
 					t.Logf("found in run %d", n+1)

@@ -119,8 +119,8 @@ func (s *scenario) exact(t *testing.T) {
 func wantExact(t *testing.T, verdicts []verdict, problems []string) {
 	t.Helper()
 	for _, v := range verdicts {
-		if t.Log(v); !v.ok() {
-			t.Errorf("%s is not exactly once", v.stream)
+		if t.Log(v); !v.OK() {
+			t.Errorf("%s is not exactly once", v.Stream)
 		}
 	}
 	for _, p := range problems {

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/weirstream/weir/tests/oracle"
 	"github.com/weirstream/weir/uplink/wire"
 )
 
@@ -128,15 +129,15 @@ func idText(r *engineRow) string { return fmt.Sprint(r.ID) }
 // engineTruth is computed from the n messages alone, in the plainest way.
 func engineTruth(n int) map[string]engineAnswer {
 	list, element, low, high := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
-	lists := map[cell]*engineRow{}
+	lists := map[oracle.Cell]*engineRow{}
 	for i := 0; i < n; i += 2 {
 		m := messageOf(i)
-		c := cell{m.TS / listMs * listMs, m.K}
+		c := oracle.Cell{Start: m.TS / listMs * listMs, K: m.K}
 		if lists[c] == nil {
-			lists[c] = &engineRow{K: m.K, Start: c.start}
+			lists[c] = &engineRow{K: m.K, Start: c.Start}
 		}
 		lists[c].IDs = append(lists[c].IDs, i)
-		element[elementText(&engineRow{K: m.K, Start: c.start, ID: i})]++
+		element[elementText(&engineRow{K: m.K, Start: c.Start, ID: i})]++
 		if m.V < 500 {
 			low[fmt.Sprint(i)]++
 		} else {
@@ -177,11 +178,11 @@ func sessionTruth(n int) map[string]int {
 }
 
 func hopTruth(n int) map[string]int {
-	windows := map[cell]*engineRow{}
+	windows := map[oracle.Cell]*engineRow{}
 	for i := 0; i < n; i += 2 {
 		m := messageOf(i)
 		for start := m.TS / slideMs * slideMs; start > m.TS-hopMs; start -= slideMs {
-			c := cell{start, m.K}
+			c := oracle.Cell{Start: start, K: m.K}
 			if windows[c] == nil {
 				windows[c] = &engineRow{K: m.K, Start: start, End: start + hopMs}
 			}
@@ -230,23 +231,23 @@ func judgeEngine(r upstream, flush int) (all []verdict, err error) {
 			return nil, err
 		}
 		kind, _, _ := strings.Cut(stream.Sink, "-")
-		v, got := verdict{stream: stream.Sink}, map[string]int{}
+		v, got := verdict{oracle.Verdict{Stream: stream.Sink}}, map[string]int{}
 		err = r.Records(stream, func(_ uint64, l wire.Line) error {
 			if l.Data == nil {
-				v.wrong = append(v.wrong, fmt.Sprintf("gap at %d: %s", l.Seq, l.Reason))
+				v.Wrongf("gap at %d: %s", l.Seq, l.Reason)
 				return nil
 			}
 			var row engineRow
 			if err := json.Unmarshal(l.Data, &row); err != nil {
 				return err
 			}
-			if v.got++; row.ID >= flush {
+			if v.Got++; row.ID >= flush {
 				return nil
 			}
 			got[truth[kind].text(&row)]++
 			for i, id := range row.IDs {
 				if at, known := places[id]; known && at != i {
-					v.wrong = append(v.wrong, fmt.Sprintf("%d is at %d of its list, and at %d in another sink", id, i, at))
+					v.Wrongf("%d is at %d of its list, and at %d in another sink", id, i, at)
 				}
 				places[id] = i
 			}
@@ -263,7 +264,7 @@ func judgeEngine(r upstream, flush int) (all []verdict, err error) {
 	}
 	for _, e := range elements {
 		if at, known := places[e.ID]; known && at != e.I {
-			all[0].wrong = append(all[0].wrong, fmt.Sprintf("element %d is at %d, and at %d of its list", e.ID, e.I, at))
+			all[0].Wrong = append(all[0].Wrong, fmt.Sprintf("element %d is at %d, and at %d of its list", e.ID, e.I, at))
 		}
 	}
 	return all, nil
@@ -271,12 +272,12 @@ func judgeEngine(r upstream, flush int) (all []verdict, err error) {
 
 func (v *verdict) compareTexts(want, got map[string]int) {
 	for text, n := range want {
-		v.lost += max(0, n-got[text])
-		v.duplicate += max(0, got[text]-n)
+		v.Lost += max(0, n-got[text])
+		v.Duplicate += max(0, got[text]-n)
 	}
 	for text := range got {
 		if want[text] == 0 {
-			v.wrong = append(v.wrong, text)
+			v.Wrong = append(v.Wrong, text)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (p *planted) found(t *testing.T) bool {
 	bad := len(verdicts) < s.streams
 	for _, v := range verdicts {
 		t.Log(v)
-		bad = bad || !v.ok()
+		bad = bad || !v.OK()
 	}
 	for _, p := range problems {
 		bad = bad || strings.Contains(p, "the ledger does not match")

@@ -2,10 +2,10 @@ package crash
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/tests/oracle"
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
@@ -68,8 +68,8 @@ func TestKilledAtTheLimits(t *testing.T) {
 	s.judge = func(r upstream, n int) ([]verdict, error) {
 		planted, err := judgeBounded(forgetful{r}, n)
 		for _, v := range planted {
-			if v.ok() {
-				t.Errorf("%s: the oracle does not find that a record is gone", v.stream)
+			if v.OK() {
+				t.Errorf("%s: the oracle does not find that a record is gone", v.Stream)
 			}
 		}
 		if err != nil {
@@ -107,23 +107,23 @@ func judgeBounded(r upstream, _ int) (all []verdict, err error) {
 		if err != nil {
 			return nil, err
 		}
-		v, next, last, gaps := verdict{stream: stream.Sink}, uint64(1), -1, uint64(0)
+		v, next, last, gaps := verdict{oracle.Verdict{Stream: stream.Sink}}, uint64(1), -1, uint64(0)
 		err = r.Records(stream, func(_ uint64, l wire.Line) error {
 			if l.Seq != next {
-				v.wrong = append(v.wrong, fmt.Sprintf("sequence %d where %d comes next", l.Seq, next))
+				v.Wrongf("sequence %d where %d comes next", l.Seq, next)
 			}
 			next = max(l.Last, l.Seq) + 1
 			if l.Data == nil {
 				gaps += next - l.Seq
 				return nil
 			}
-			v.got++
+			v.Got++
 			var m message
 			if err := json.Unmarshal(l.Data, &m); err != nil {
 				return err
 			}
 			if m.ID <= last {
-				v.duplicate++
+				v.Duplicate++
 			}
 			last = m.ID
 			return nil
@@ -132,7 +132,7 @@ func judgeBounded(r upstream, _ int) (all []verdict, err error) {
 			return nil, err
 		}
 		if gaps == 0 {
-			v.wrong = append(v.wrong, "no gap: its limit was not reached")
+			v.Wrong = append(v.Wrong, "no gap: its limit was not reached")
 		}
 		all = append(all, v)
 	}

@@ -3,9 +3,9 @@ package crash
 import (
 	"encoding/json"
 	"fmt"
-	"sort"
-	"strings"
 
+	"github.com/weirstream/weir/tests/oracle"
+	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
 )
 
@@ -15,15 +15,6 @@ type message struct {
 	K  string `json:"k"`
 	TS int64  `json:"ts"`
 	V  int    `json:"v"`
-}
-
-// windowRow is a result of a windowed sink.
-type windowRow struct {
-	Start    int64  `json:"window_start"`
-	K        string `json:"k"`
-	N        int    `json:"n"`
-	Sum      int    `json:"sum"`
-	Revision int    `json:"revision"`
 }
 
 const (
@@ -45,105 +36,65 @@ func topicOf(n int) string {
 	return "t/b/" + messageOf(n).K
 }
 
-type cell struct {
-	start int64
-	k     string
-}
-
 // truth is what windows over the messages that `in` takes must hold.
-func truth(n int, in func(int) bool) map[cell]windowRow {
-	all := map[cell]windowRow{}
+func truth(n int, in func(int) bool) oracle.Windows {
+	all := oracle.Windows{}
 	for i := range n {
-		if !in(i) {
-			continue
+		if in(i) {
+			m := messageOf(i)
+			all.Add(m.K, m.TS, windowMs, m.V)
 		}
-		m := messageOf(i)
-		c := cell{m.TS / windowMs * windowMs, m.K}
-		w := all[c]
-		w.Start, w.K, w.N, w.Sum = c.start, c.k, w.N+1, w.Sum+m.V
-		all[c] = w
 	}
 	return all
 }
 
+// allClosed: messages behind all others have closed every window.
+func allClosed(oracle.Cell) bool { return true }
+
 // verdict of one stream.
-type verdict struct {
-	stream               string
-	got, lost, duplicate int
-	wrong                []string
-}
-
-func (v verdict) ok() bool { return v.lost == 0 && v.duplicate == 0 && len(v.wrong) == 0 }
-
-func (v verdict) String() string {
-	s := fmt.Sprintf("%-28s got %d lost %d duplicate %d", v.stream, v.got, v.lost, v.duplicate)
-	if len(v.wrong) > 0 {
-		s += "\n  " + strings.Join(v.wrong[:min(len(v.wrong), 5)], "\n  ")
-	}
-	return s
-}
+type verdict struct{ oracle.Verdict }
 
 // judge reads everything that the receiver holds and compares it with the truth. flush is the first id of the messages that
 // only close windows.
-func judge(r upstream, flush int) ([]verdict, error) {
-	names, err := r.Streams()
-	if err != nil {
-		return nil, err
-	}
-	sort.Strings(names)
-	var all []verdict
-	drawn := map[cell]windowRow{} // what the rows of the stream drawn-a add up to
-	for _, name := range names {
-		stream, err := wire.ParseStream(name)
-		if err != nil {
-			return nil, err
-		}
-		v := verdict{stream: stream.Sink}
-		ids, cells := map[int]int{}, map[cell]windowRow{}
-		err = r.Records(stream, func(_ uint64, l wire.Line) error {
+func judge(r upstream, flush int) (all []verdict, err error) {
+	drawn := oracle.Windows{} // what the rows of the stream drawn-a add up to
+	err = oracle.Each(r, func(stream uplink.Stream) error {
+		v := verdict{oracle.Verdict{Stream: stream.Sink}}
+		ids, cells := map[int]int{}, oracle.Windows{}
+		err := r.Records(stream, func(_ uint64, l wire.Line) error {
 			if l.Data == nil {
-				v.wrong = append(v.wrong, fmt.Sprintf("gap at %d: %s", l.Seq, l.Reason))
+				v.Wrongf("gap at %d: %s", l.Seq, l.Reason)
 				return nil
 			}
-			if v.stream == "drawn-a" {
+			if v.Stream == "drawn-a" {
 				addDrawn(drawn, l.Data, flush)
 			}
 			return v.take(l.Data, ids, cells)
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if v.stream == "win-drawn-a" {
-			v.compareCells(drawn, cells)
+		if v.Stream == "win-drawn-a" {
+			v.Match(drawn, cells, allClosed)
 		} else {
 			v.compare(flush, ids, cells)
 		}
 		all = append(all, v)
-	}
-	return all, nil
+		return nil
+	})
+	return all, err
 }
 
-func (v *verdict) windows() bool { return strings.HasPrefix(v.stream, "win") }
-
-func (v *verdict) take(data []byte, ids map[int]int, cells map[cell]windowRow) error {
-	v.got++
-	if !v.windows() {
-		var m message
-		if err := json.Unmarshal(data, &m); err != nil {
-			return err
-		}
-		ids[m.ID]++
-		return nil
+func (v *verdict) take(data []byte, ids map[int]int, cells oracle.Windows) error {
+	v.Got++
+	if v.OfWindows() {
+		return v.TakeWindow(data, cells)
 	}
-	var w windowRow
-	if err := json.Unmarshal(data, &w); err != nil {
+	var m message
+	if err := json.Unmarshal(data, &m); err != nil {
 		return err
 	}
-	c := cell{w.Start, w.K}
-	if _, twice := cells[c]; twice {
-		v.duplicate++
-	}
-	cells[c] = w
+	ids[m.ID]++
 	return nil
 }
 
@@ -151,49 +102,23 @@ func (v *verdict) take(data []byte, ids map[int]int, cells map[cell]windowRow) e
 func (v *verdict) checkValues(data []byte, flush int) {
 	var m message
 	if err := json.Unmarshal(data, &m); err != nil || m.ID < flush && m != messageOf(m.ID) {
-		v.wrong = append(v.wrong, fmt.Sprintf("row %.200s is not what was published: %v", data, err))
+		v.Wrongf("row %.200s is not what was published: %v", data, err)
 	}
 }
 
-func (v *verdict) compare(flush int, ids map[int]int, cells map[cell]windowRow) {
-	in := func(i int) bool { return true }
-	if strings.HasSuffix(v.stream, "-a") {
-		in = func(i int) bool { return i%2 == 0 }
-	}
-	if !v.windows() {
-		for i := range flush {
-			switch n := ids[i]; {
-			case in(i) && n == 0:
-				v.lost++
-			case n > 1:
-				v.duplicate += n - 1
-			}
-		}
+func (v *verdict) compare(flush int, ids map[int]int, cells oracle.Windows) {
+	if v.OfWindows() {
+		v.Match(truth(flush, v.In), cells, allClosed)
 		return
 	}
-	v.compareCells(truth(flush, in), cells)
+	v.Once(flush, ids, v.In)
 }
 
 // addDrawn adds a row whose value only the agent knew before it arrived.
-func addDrawn(sums map[cell]windowRow, data []byte, flush int) {
+func addDrawn(sums oracle.Windows, data []byte, flush int) {
 	var m message
 	if json.Unmarshal(data, &m) != nil || m.ID >= flush {
 		return // take complains
 	}
-	c := cell{m.TS / windowMs * windowMs, m.K}
-	w := sums[c]
-	w.Start, w.K, w.N, w.Sum = c.start, c.k, w.N+1, w.Sum+m.V
-	sums[c] = w
-}
-
-func (v *verdict) compareCells(truth, cells map[cell]windowRow) {
-	for c, want := range truth {
-		got, ok := cells[c]
-		switch {
-		case !ok:
-			v.lost++
-		case got != want:
-			v.wrong = append(v.wrong, fmt.Sprintf("window %d %s: got %+v, want %+v", c.start, c.k, got, want))
-		}
-	}
+	sums.Add(m.K, m.TS, windowMs, m.V)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirstream/weir/tests/oracle"
 	"github.com/weirstream/weir/tests/rig"
 )
 
@@ -147,21 +148,21 @@ func (d *database) judge(messages int) {
 	if ledger[0] != ledger[1] || ledger[0] != ledger[2] || ledger[3] != 0 {
 		d.t.Errorf("progress %d, rows %d, names %d, gaps %d", ledger[0], ledger[1], ledger[2], ledger[3])
 	}
-	v := verdict{stream: "table windows"}
-	cells := map[cell]windowRow{}
+	v := verdict{oracle.Verdict{Stream: "table windows"}}
+	cells := oracle.Windows{}
 	rows := d.query("SELECT at, right(k, 2), n, sum FROM windows WHERE k ~ '^d[0-9]+$'")
 	for _, r := range rows {
-		w := windowRow{Start: int64(r[0]), K: fmt.Sprintf("d%02d", r[1]), N: r[2], Sum: r[3]}
-		c := cell{w.Start, w.K}
+		w := oracle.Window{Start: int64(r[0]), K: fmt.Sprintf("d%02d", r[1]), N: r[2], Sum: r[3]}
+		c := oracle.Cell{Start: w.Start, K: w.K}
 		if _, twice := cells[c]; twice {
-			v.duplicate++
+			v.Duplicate++
 		}
 		cells[c] = w
 	}
-	v.got = len(rows)
-	v.compareCells(truth(messages, in), cells)
+	v.Got = len(rows)
+	v.Match(truth(messages, in), cells, allClosed)
 	d.t.Log(v)
-	if !v.ok() {
+	if !v.OK() {
 		d.t.Error("table windows is not exactly once")
 	}
 }

@@ -118,8 +118,8 @@ func TestRubbishHarmsNobody(t *testing.T) {
 	}
 	for _, v := range verdicts {
 		t.Log(v)
-		if v.stream == "now" && !v.ok() {
-			t.Errorf("%s is not exactly once", v.stream)
+		if v.Stream == "now" && !v.OK() {
+			t.Errorf("%s is not exactly once", v.Stream)
 		}
 	}
 }

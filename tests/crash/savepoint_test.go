@@ -207,7 +207,7 @@ func TestSavepointsFault(t *testing.T) {
 		s.saving(4, 4, 0) // messages come between: what a restore leaves out is there, in most runs
 		verdicts, _ := s.run(t)
 		for _, v := range verdicts {
-			if v.lost+len(v.wrong) > 0 {
+			if v.Lost+len(v.Wrong) > 0 {
 				return
 			}
 		}

@@ -213,7 +213,7 @@ func TestCommandsExist(t *testing.T) {
 	known := map[string]bool{}
 	check := func(page string, m []string) {
 		args := []string{m[1]}
-		if slices.Contains([]string{"pipeline", "checkpoint", "savepoint", "central", "state", "deadletter", "journal", "handover", "boards", "keys"}, m[1]) && m[2] != "" {
+		if slices.Contains([]string{"pipeline", "checkpoint", "savepoint", "central", "state", "deadletter", "journal", "handover", "boards", "keys", "release", "fleet"}, m[1]) && m[2] != "" {
 			args = append(args, m[2])
 		}
 		key := strings.Join(args, " ")

@@ -15,9 +15,9 @@ import (
 	"github.com/weirstream/weir/tests/rig"
 )
 
-var weir string // the program under test
+var weir string // the program under test: everything, as it is released
 
-func TestMain(m *testing.M) { os.Exit(rig.RunWithWeir(m, &weir)) }
+func TestMain(m *testing.M) { os.Exit(rig.RunWithRelease(m, &weir)) }
 
 const (
 	// watched is how long nothing may be written.
@@ -66,6 +66,27 @@ type setup struct {
 // agent starts one, has a message worked off, and waits until it is quiet.
 func agent(t *testing.T, o setup) *rig.Child {
 	t.Helper()
+	child := start(t, o)
+	still := quiet
+	if o.defaults {
+		still = quietByDefault
+	}
+	last, since, end := written(t, child), time.Now(), time.Now().Add(rig.Patience)
+	for time.Since(since) < still {
+		if time.Now().After(end) {
+			t.Fatal("it does not get quiet")
+		}
+		time.Sleep(poll)
+		if now := written(t, child); now != last {
+			last, since = now, time.Now()
+		}
+	}
+	return child
+}
+
+// start starts one, and has a message worked off.
+func start(t *testing.T, o setup) *rig.Child {
+	t.Helper()
 	broker, err := rig.NewBroker(rig.BrokerConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +94,9 @@ func agent(t *testing.T, o setup) *rig.Child {
 	t.Cleanup(func() { broker.Close() })
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weir.yaml")
-	keepalive, checkpoint, still := ", keepalive: 5s", "    checkpoint: {interval: 2s}", quiet
+	keepalive, checkpoint := ", keepalive: 5s", "    checkpoint: {interval: 2s}"
 	if o.defaults {
-		keepalive, checkpoint, still = "", "", quietByDefault
+		keepalive, checkpoint = "", ""
 	}
 	text := strings.NewReplacer("DIR", dir, "ADDR", broker.Addr(), "KEEPALIVE", keepalive, "CHECKPOINT", checkpoint, "PENDING", o.pending, "SINK", o.sink).Replace(config)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -98,16 +119,6 @@ func agent(t *testing.T, o setup) *rig.Child {
 	}
 	if _, err := rig.AwaitStatus(t.Context(), socket, child, rig.Patience, "the message is worked off", came); err != nil {
 		t.Fatal(err)
-	}
-	last, since, end := written(t, child), time.Now(), time.Now().Add(rig.Patience)
-	for time.Since(since) < still {
-		if time.Now().After(end) {
-			t.Fatal("it does not get quiet")
-		}
-		time.Sleep(poll)
-		if now := written(t, child); now != last {
-			last, since = now, time.Now()
-		}
 	}
 	return child
 }

@@ -38,9 +38,12 @@ var forbidden = []struct {
 	{"fleet/strict", []string{"fleet", "pipeline", "store", "snapshot", "uplink", "boards"}, "a reader of JSON knows nobody"},
 	{"fleet/signed", []string{"fleet/document", "pipeline", "store", "snapshot", "uplink", "boards"}, "signatures are asked before a document is read: who checks them cannot read one"},
 	{"fleet/document", []string{"fleet/signed", "pipeline", "store", "snapshot", "uplink", "boards"}, "what documents say knows neither keys nor places"},
+	{"fleet/rollout", []string{"fleet/signed", "fleet/depot", "pipeline", "store", "snapshot", "uplink", "boards"}, "who decides about a roll-out knows neither keys nor places"},
 	{"agent/boot", []string{"pipeline", "snapshot", "uplink", "boards", "store/log", "store/journal", "store/outbox", "agent/config", "agent/api", "agent/record", "agent/identity", "agent/upgrade/slots"}, "the helper is small, and runs as root"},
 	{"store/disk", []string{"pipeline", "store/log"}, "the file system knows nobody"},
 	{"agent/upgrade", []string{"pipeline", "snapshot", "uplink", "store/log", "store/journal", "store/outbox", "store/boltkv", "store/pebblekv", "agent/boot", "agent/config", "agent/api", "agent/record", "boards"}, "the helper outside the slots links it: files and documents are all it knows"},
+	{"fleet", []string{"pipeline", "store", "snapshot", "agent", "boards"}, "documents know nobody"},
+	{"agent/channel", []string{"pipeline", "snapshot", "store/log", "store/journal", "store/outbox", "agent/config", "agent/api", "agent/upgrade", "agent/boot"}, "what a fleet says is judged here; who carries it out, agent joins"},
 	{"store/log", []string{"store/journal", "store/outbox"}, "the format knows no use of it"},
 }
 
@@ -88,10 +91,13 @@ func TestRulesFindABreach(t *testing.T) {
 		{"fleet/signed", module + "fleet/document"},
 		{"fleet/document", module + "fleet/signed"},
 		{"fleet/signed", module + "store/disk"},
+		{"fleet/rollout", module + "fleet/depot"},
 		{"agent/boot", module + "agent/config"},
 		{"agent/upgrade/slots", module + "agent/boot"},
 		{"agent/upgrade", module + "agent/config"},
 		{"fleet/document", module + "store/disk"},
+		{"fleet/depot", module + "store/disk"},
+		{"agent/channel", module + "agent/config"},
 	} {
 		if len(violations(c.from, c.to)) == 0 {
 			t.Errorf("%s importing %s is not found", c.from, c.to)

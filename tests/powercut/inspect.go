@@ -107,11 +107,11 @@ func fork(w *world, img *volatiledisk.Image, copied string, c claims, published 
 	}
 	sinks := map[string]bool{}
 	for _, v := range verdicts {
-		if sinks[v.stream] {
-			problems = append(problems, "there are two streams of sink "+v.stream)
+		if sinks[v.Stream] {
+			problems = append(problems, "there are two streams of sink "+v.Stream)
 		}
-		sinks[v.stream] = true
-		if !v.ok() {
+		sinks[v.Stream] = true
+		if !v.OK() {
 			problems = append(problems, v.String())
 		}
 	}

@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 
+	"github.com/weirstream/weir/tests/oracle"
+	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/receiver"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -19,15 +20,6 @@ type message struct {
 	TS int64  `json:"ts"`
 	V  int    `json:"v"`
 	P  string `json:"p"` // makes it larger, so that segments fill
-}
-
-// windowRow is a result of a window.
-type windowRow struct {
-	Start    int64  `json:"window_start"`
-	K        string `json:"k"`
-	N        int    `json:"n"`
-	Sum      int    `json:"sum"`
-	Revision int    `json:"revision"`
 }
 
 const (
@@ -82,23 +74,14 @@ func topicOf(n int) string {
 	return "t/b/" + messageOf(n).K
 }
 
-type cell struct {
-	start int64
-	k     string
-}
-
 // truth is what windows over the messages below n must hold.
-func truth(n int, in func(int) bool) map[cell]windowRow {
-	all := map[cell]windowRow{}
+func truth(n int, in func(int) bool) oracle.Windows {
+	all := oracle.Windows{}
 	for i := range n {
-		if !in(i) || bad(i) {
-			continue
+		if in(i) && !bad(i) {
+			m := messageOf(i)
+			all.Add(m.K, m.TS, windowMs, m.V)
 		}
-		m := messageOf(i)
-		c := cell{m.TS / windowMs * windowMs, m.K}
-		w := all[c]
-		w.Start, w.K, w.N, w.Sum = c.start, c.k, w.N+1, w.Sum+m.V
-		all[c] = w
 	}
 	return all
 }
@@ -111,124 +94,64 @@ type demand struct {
 }
 
 // verdict of one stream.
-type verdict struct {
-	stream               string
-	got, lost, duplicate int
-	wrong                []string
-}
-
-func (v *verdict) ok() bool { return v.lost == 0 && v.duplicate == 0 && len(v.wrong) == 0 }
-
-func (v *verdict) String() string {
-	s := fmt.Sprintf("%s: got %d lost %d duplicate %d", v.stream, v.got, v.lost, v.duplicate)
-	if len(v.wrong) > 0 {
-		s += ": " + strings.Join(v.wrong[:min(len(v.wrong), 3)], "; ")
-	}
-	return s
-}
+type verdict struct{ oracle.Verdict }
 
 // judge reads everything that a receiver holds.
 func judge(r *receiver.Receiver, d demand) (verdicts []*verdict, err error) {
-	names, err := r.Streams()
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		stream, err := wire.ParseStream(name)
-		if err != nil {
-			return nil, err
-		}
-		v := &verdict{stream: stream.Sink}
-		ids, cells := map[int]int{}, map[cell]windowRow{}
-		err = r.Records(stream, func(_ uint64, l wire.Line) error {
+	err = oracle.Each(r, func(stream uplink.Stream) error {
+		v := &verdict{oracle.Verdict{Stream: stream.Sink}}
+		ids, cells := map[int]int{}, oracle.Windows{}
+		err := r.Records(stream, func(_ uint64, l wire.Line) error {
 			v.take(l, d.messages, ids, cells)
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		v.compare(d, ids, cells)
 		verdicts = append(verdicts, v)
-	}
-	return verdicts, nil
+		return nil
+	})
+	return verdicts, err
 }
 
-func (v *verdict) windows() bool { return strings.HasPrefix(v.stream, "win") }
-
-// in tells whether message i is of the stream's sources.
-func (v *verdict) in(i int) bool {
-	switch {
-	case strings.HasSuffix(v.stream, "-a"):
-		return i%2 == 0
-	case strings.HasSuffix(v.stream, "-b"):
-		return i%2 == 1
-	}
-	return true
-}
-
-func (v *verdict) take(l wire.Line, messages int, ids map[int]int, cells map[cell]windowRow) {
-	v.got++
+func (v *verdict) take(l wire.Line, messages int, ids map[int]int, cells oracle.Windows) {
+	v.Got++
 	if l.Data == nil {
-		v.wrong = append(v.wrong, fmt.Sprintf("gap at %d: %s", l.Seq, l.Reason))
+		v.Wrongf("gap at %d: %s", l.Seq, l.Reason)
 		return
 	}
-	if v.windows() {
-		var w windowRow
-		if err := json.Unmarshal(l.Data, &w); err != nil {
-			v.wrong = append(v.wrong, err.Error())
-			return
+	if v.OfWindows() {
+		if err := v.TakeWindow(l.Data, cells); err != nil {
+			v.Wrongf("%v", err)
 		}
-		c := cell{w.Start, w.K}
-		if _, twice := cells[c]; twice {
-			v.duplicate++
-		}
-		cells[c] = w
 		return
 	}
 	var m message
 	if err := json.Unmarshal(l.Data, &m); err != nil || m.ID < messages && m != messageOf(m.ID) {
-		v.wrong = append(v.wrong, fmt.Sprintf("row %.100s is not what was published (%v)", l.Data, err))
+		v.Wrongf("row %.100s is not what was published (%v)", l.Data, err)
 	}
 	ids[m.ID]++
 }
 
-func (v *verdict) compare(d demand, ids map[int]int, cells map[cell]windowRow) {
-	if v.windows() {
-		v.compareCells(d, cells)
+func (v *verdict) compare(d demand, ids map[int]int, cells oracle.Windows) {
+	due := func(i int) bool { return v.In(i) && !bad(i) && d.must(i) }
+	if !v.OfWindows() {
+		v.Once(d.messages, ids, due)
 		return
 	}
-	for i := range d.messages {
-		switch n := ids[i]; {
-		case n == 0 && v.in(i) && !bad(i) && d.must(i):
-			v.lost++
-		case n > 1:
-			v.duplicate += n - 1
-		}
-	}
-}
-
-// compareCells: a window that has closed has all its messages, since they come in order. It must have closed when the newest message that must be there is
-// far enough behind it.
-func (v *verdict) compareCells(d demand, cells map[cell]windowRow) {
+	// A window that has closed has all its messages, since they come in order. It must have closed when the newest message that must be there is far enough behind it.
 	newest := int64(0)
 	for i := range d.messages {
-		if v.in(i) && !bad(i) && d.must(i) {
+		if due(i) {
 			newest = messageOf(i).TS
 		}
 	}
-	want := truth(d.messages, v.in)
-	for c, w := range want {
-		got, there := cells[c]
-		switch closed := d.all || c.start+windowMs+orderMs < newest; {
-		case !there && closed:
-			v.lost++
-		case there && got != w:
-			v.wrong = append(v.wrong, fmt.Sprintf("window %d %s: got %+v, want %+v", c.start, c.k, got, w))
-		}
-	}
+	want := truth(d.messages, v.In)
+	v.Match(want, cells, func(c oracle.Cell) bool { return d.all || c.Start+windowMs+orderMs < newest })
 	for c := range cells {
-		if _, known := want[c]; !known && c.start < baseMs+3_600_000 {
-			v.wrong = append(v.wrong, fmt.Sprintf("window %d %s is of no message", c.start, c.k))
+		if _, known := want[c]; !known && c.Start < baseMs+3_600_000 {
+			v.Wrongf("window %d %s is of no message", c.Start, c.K)
 		}
 	}
 }

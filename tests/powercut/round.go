@@ -155,7 +155,7 @@ func (w *world) finish() (problems []string) {
 		problems = append(problems, fmt.Sprintf("end: %d streams arrived, want %d", len(verdicts), streams))
 	}
 	for _, v := range verdicts {
-		if !v.ok() {
+		if !v.OK() {
 			problems = append(problems, "end: "+v.String())
 		}
 	}

@@ -16,6 +16,15 @@ const weirPackage = "github.com/weirstream/weir/agent/cmd/weir"
 // of its own, puts the path into weir, runs the tests, and removes it. The exit code is the result. A package that uses it imports the agent, so that
 // a change there makes its cached results stale.
 func RunWithWeir(m *testing.M, weir *string, args ...string) int {
+	return runWith(m, weir, func(file string) error { return BuildWeir(file, args...) })
+}
+
+// RunWithRelease is RunWithWeir with the program as it goes to gateways (make build).
+func RunWithRelease(m *testing.M, weir *string) int {
+	return runWith(m, weir, func(file string) error { return MakeWeir("build", file) })
+}
+
+func runWith(m *testing.M, weir *string, build func(file string) error) int {
 	dir, err := os.MkdirTemp("", "weir-under-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -23,7 +32,7 @@ func RunWithWeir(m *testing.M, weir *string, args ...string) int {
 	}
 	defer os.RemoveAll(dir)
 	*weir = filepath.Join(dir, "weir")
-	if err := BuildWeir(*weir, args...); err != nil {
+	if err := build(*weir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

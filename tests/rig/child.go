@@ -58,6 +58,17 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
+// Killed tells whether it has ended by SIGKILL.
+func (c *Child) Killed() bool {
+	select {
+	case <-c.done:
+	default:
+		return false
+	}
+	w, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && w.Signaled() && w.Signal() == syscall.SIGKILL
+}
+
 // Kill is kill -9; it returns when the process is gone.
 func (c *Child) Kill() {
 	c.cmd.Process.Kill()

@@ -193,14 +193,17 @@ func nextWeir(t *testing.T) string {
 
 const nextVersion = "v9.9.9"
 
-// killInit kills the machine's PID 1, and all that runs with it, and boots it again from the same root.
-func (m *machine) killInit(t *testing.T) {
+// killInit kills the machine's PID 1, and all that runs with it, and boots it again from the same root. between is done while nothing runs.
+func (m *machine) killInit(t *testing.T, between ...func()) {
 	t.Helper()
 	pid := m.init.Process.Pid
 	if err := m.init.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	m.await(t, "process 1 is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+	for _, do := range between {
+		do()
+	}
 	before := m.init
 	m.init = exec.Command(before.Path, before.Args[1:]...)
 	m.init.Stdout, m.init.Stderr = m.log, m.log

@@ -190,29 +190,5 @@ func (m *machine) write(t *testing.T, name, text string) {
 // listen opens a port on the machine's loopback, for a server that the test runs.
 func (m *machine) listen(t *testing.T) net.Listener {
 	t.Helper()
-	type opened struct {
-		l   net.Listener
-		err error
-	}
-	done := make(chan opened)
-	go func() { // its thread is in the machine's network, and ends with the goroutine: it is not unlocked
-		runtime.LockOSThread()
-		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", m.init.Process.Pid))
-		if err == nil {
-			defer ns.Close()
-			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
-		}
-		if err != nil {
-			done <- opened{err: err}
-			return
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		done <- opened{l, err}
-	}()
-	o := <-done
-	if o.err != nil {
-		t.Fatal(o.err)
-	}
-	t.Cleanup(func() { o.l.Close() })
-	return o.l
+	return m.listenAt(t, 0)
 }

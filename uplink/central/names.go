@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/weirstream/weir/uplink/bucket"
 )
 
 // SHA is the sha256 of an object as it is stored; the zero value is none.
@@ -36,7 +38,7 @@ const (
 type Names struct{ dir string }
 
 // NamesOf gives those of a gateway.
-func NamesOf(gateway string) Names { return Names{escape(gateway) + "/"} }
+func NamesOf(gateway string) Names { return Names{bucket.Escape(gateway) + "/"} }
 
 // Dir is what all names of the gateway begin with, with its slash.
 func (n Names) Dir() string { return n.dir }
@@ -55,7 +57,7 @@ func (n Names) Of(k Kind, s SHA) string { return n.dir + string(k) + "/" + s.Str
 
 // AllRecords is what the names of all shipped records of a journal begin with, with its slash.
 func (n Names) AllRecords(journal string) string {
-	return n.All(KindRecords) + escape(journal) + "/"
+	return n.All(KindRecords) + bucket.Escape(journal) + "/"
 }
 
 // Records is the name of a piece of a journal whose last record is at a position.
@@ -77,8 +79,8 @@ type Name struct {
 func Parse(name string) (n Name, err error) {
 	bad := fmt.Errorf("name %q is not one of a central store", name)
 	parts := strings.Split(name, "/")
-	gateway, ok := unescape(parts[0])
-	if !ok || gateway == "" || len(parts) < 2 || escape(gateway) != parts[0] {
+	gateway, ok := bucket.Unescape(parts[0])
+	if !ok || gateway == "" || len(parts) < 2 || bucket.Escape(gateway) != parts[0] {
 		return n, bad
 	}
 	n.Gateway, n.Kind = gateway, Kind(parts[1])
@@ -108,7 +110,7 @@ func Parse(name string) (n Name, err error) {
 }
 
 func (n *Name) parseRecords(journal, piece string) (ok bool) {
-	if n.Journal, ok = unescape(journal); !ok || n.Journal == "" || escape(n.Journal) != journal {
+	if n.Journal, ok = bucket.Unescape(journal); !ok || n.Journal == "" || bucket.Escape(n.Journal) != journal {
 		return false
 	}
 	last, sha, ok := strings.Cut(piece, "-")
@@ -121,39 +123,4 @@ func (n *Name) parseRecords(journal, piece string) (ok bool) {
 	var err error
 	n.Last, err = strconv.ParseUint(last, 16, 64)
 	return err == nil
-}
-
-// escape makes one element of any text.
-func escape(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		safe := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' && i > 0 || c == '.' && i > 0
-		if safe {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "~%02X", c)
-		}
-	}
-	return b.String()
-}
-
-func unescape(s string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '~' {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i+3 > len(s) {
-			return "", false
-		}
-		c, err := hex.DecodeString(s[i+1 : i+3])
-		if err != nil {
-			return "", false
-		}
-		b.WriteByte(c[0])
-		i += 2
-	}
-	return b.String(), true
 }

@@ -27,6 +27,10 @@ In the unit, in this order:
   weir-boot count              as the service's user: count the start of a program on trial
   weir-boot settle             as root: without a count, the program of before runs
   weir-boot ended UNIT         as root, when it has ended: a program on trial is started again whatever its exit code
+
+In weir-reboot.service:
+
+  weir-boot reboot             as root: takes the agent's request away, and reboots if an upgrade of the whole system asks for it
 `
 
 // version is set by the linker (Makefile).
@@ -61,10 +65,15 @@ func main() {
 	case "count":
 		err = p.Count()
 	case "ended":
+		if err := p.Note(os.Getenv); err != nil { // it is one gate less
+			say(4, err.Error())
+		}
 		if p.Again(os.Getenv) && len(args) == 2 {
 			say(6, "the program on trial has ended; it is started again, whatever its exit code")
 			err = boot.StartAgain(args[1])
 		}
+	case "reboot":
+		err = reboot(&p)
 	case "status":
 		err = status(&p, args[1:])
 	case "reset":
@@ -79,6 +88,18 @@ func main() {
 		say(3, err.Error())
 		os.Exit(1)
 	}
+}
+
+func reboot(p *boot.Places) error {
+	bootID, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	if err := p.MayReboot("/run/weir/reboot-request", string(bootID)); err != nil {
+		return err
+	}
+	say(5, "the machine reboots for an upgrade")
+	return boot.Reboot()
 }
 
 func status(p *boot.Places, args []string) error {

@@ -3,7 +3,7 @@
 // Exit codes: 0 done; 1 it failed; 2 wrong usage or wrong config, nothing was touched; 3 no agent is running; 4 state_dir is in
 // use by another weir process; 5 no pipeline has a valid checkpoint (weir run); 6 a plan differs from a savepoint's and loses nothing, 7 it would lose
 // state (weir plan, weir apply); 8 a changed config failed within its probation and was gone back from (weir apply); 9 no profile is of this machine (weir boards
-// detect).
+// detect); 10 a roll-out waits for somebody (weir fleet).
 package main
 
 import (
@@ -69,6 +69,8 @@ func exitCode(err error) int {
 		return exitGoneBack
 	case errors.Is(err, errNoBoard):
 		return exitNoBoard
+	case errors.Is(err, errAttention):
+		return exitAttention
 	case errors.Is(err, errPlanChanges):
 		return exitChanges
 	case errors.Is(err, savepoints.ErrDropsState):
@@ -102,7 +104,7 @@ Start with "weir check -c weir.yaml", then "weir run -c weir.yaml"; "weir status
 	f.StringVarP(&o.output, "output", "o", "", "output format: text, json (replay: jsonl, csv)")
 	f.StringVar(&o.socket, "socket", "", "the agent's socket (default: that of the config)")
 	c.AddCommand(
-		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o), centralCommand(o), keysCommand(o), stateCommand(o), planCommand(o), applyCommand(o),
+		runCommand(o), checkCommand(o), replayCommand(o), testCommand(o), statusCommand(o), pipelineCommand(o), checkpointCommand(o), savepointCommand(o), centralCommand(o), keysCommand(o), releaseCommand(o), fleetCommand(o), stateCommand(o), planCommand(o), applyCommand(o), upgradeCommand(o), selftestCommand(o),
 		deadletterCommand(o), tapCommand(o), journalCommand(o), handoverCommand(o), takeoverCommand(o), fsckCommand(o), boardsCommand(o), schemaCommand(), compatCommand(o), versionCommand(o),
 	)
 	return c

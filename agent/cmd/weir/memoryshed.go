@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -16,13 +17,27 @@ const (
 	shedPoll = 5 * time.Second
 	// shedAfter is how long it has done nothing then: longer than most senders of a gateway are silent, so that one that works gives nothing back.
 	shedAfter = 15 * time.Second
+	// shedStart is when what a start left is given back at the latest: also by an agent that never rests.
+	shedStart = time.Minute
 	// shedApart is how far apart two of them are at least. What is needed again costs some milliseconds.
 	shedApart = 10 * time.Minute
+	// shedPages is how often a resting agent drops what is mapped of its program: the collector, which has its turn each two minutes whatever is done, and timers map it again. The kernel
+	// maps 64 KiB around each page that is used, a third of which idling needs. It costs 1 ms of CPU, and no read as long as the page cache has them.
+	shedPages = 15 * time.Second
+)
+
+// shedding is what is given back.
+type shedding uint8
+
+const (
+	shedNothing shedding = iota
+	shedMapped           // pages of the program
+	shedAll              // and free heap
 )
 
 // shedIdle gives memory back, now and then, when the agent has come to rest: first behind its start, which needs heap for the restore and code that never runs again. An agent that
 // idles then holds what idling needs; what is used again comes from the page cache, or from flash if the kernel needed its place elsewhere meanwhile. worked counts what the agent does.
-func shedIdle(ctx context.Context, ready func() error, worked func() uint64, shed func()) {
+func shedIdle(ctx context.Context, ready func() error, worked func() uint64, shed func(shedding)) {
 	tick := time.NewTicker(shedPoll)
 	defer tick.Stop()
 	var r rest
@@ -31,8 +46,11 @@ func shedIdle(ctx context.Context, ready func() error, worked func() uint64, she
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if ready() == nil && r.due(worked(), now) {
-				shed()
+			if ready() != nil {
+				continue
+			}
+			if what := r.due(worked(), now); what != shedNothing {
+				shed(what)
 			}
 		}
 	}
@@ -40,30 +58,43 @@ func shedIdle(ctx context.Context, ready func() error, worked func() uint64, she
 
 // rest remembers since when nothing was done.
 type rest struct {
+	first time.Time // when it was first asked
 	at    uint64
-	since time.Time // zero: never asked
+	since time.Time
 	shed  time.Time // when memory was last given back; zero: never
 	done  bool      // it was, since anything was done
+	pages time.Time // when those of the program were last dropped
 }
 
-// due tells whether memory is to be given back now, and notes that it is. Pure but for that.
-func (r *rest) due(at uint64, now time.Time) bool {
+// due tells what is to be given back now, and notes that it is. Pure but for that.
+func (r *rest) due(at uint64, now time.Time) shedding {
+	if r.first.IsZero() {
+		r.first = now
+	}
 	if at != r.at || r.since.IsZero() {
 		r.at, r.since, r.done = at, now, false
 	}
-	if r.done || now.Sub(r.since) < shedAfter || !r.shed.IsZero() && now.Sub(r.shed) < shedApart {
-		return false
+	rests, begun := now.Sub(r.since) >= shedAfter, r.shed.IsZero() && now.Sub(r.first) >= shedStart
+	switch {
+	case !r.done && (rests || begun) && (r.shed.IsZero() || now.Sub(r.shed) >= shedApart):
+		r.shed, r.pages, r.done = now, now, true
+		return shedAll
+	case rests && !r.shed.IsZero() && now.Sub(r.pages) >= shedPages:
+		r.pages = now
+		return shedMapped
 	}
-	r.shed, r.done = now, true
-	return true
+	return shedNothing
 }
 
-// shedMemory gives back the heap that is free, and the pages of the program's file that are mapped because their code ran once.
-func shedMemory() {
+// shedMemory gives back the pages of the program's file that are mapped because their code ran once, and the heap that is free.
+func shedMemory(what shedding) {
 	if plantedHoard {
 		return
 	}
-	debug.FreeOSMemory()
+	if what == shedAll {
+		runtime.GC() // what lies in pools for reuse goes with the second collection, which FreeOSMemory makes
+		debug.FreeOSMemory()
+	}
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return

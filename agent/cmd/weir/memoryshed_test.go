@@ -38,46 +38,64 @@ Anonymous:             0 kB
 	}
 }
 
-// TestRestIsSeen: memory is given back once behind each stretch of work, not while something is done, and not again and again.
+// TestRestIsSeen: memory is given back once behind each stretch of work, not while something is done, and not again and again; what is mapped of the program, at each rest.
 func TestRestIsSeen(t *testing.T) {
 	var r rest
 	start := time.Now()
-	at := func(after time.Duration, worked uint64, want bool) {
+	at := func(after time.Duration, worked uint64, want shedding) {
 		t.Helper()
 		if got := r.due(worked, start.Add(after)); got != want {
-			t.Errorf("%s behind the start: due %v", after, got)
+			t.Errorf("%s behind the start: %d is due, want %d", after, got, want)
 		}
 	}
-	at(0, 7, false)
-	at(10*time.Second, 7, false)
-	at(14*time.Second, 8, false) // it works
-	at(28*time.Second, 8, false)
-	at(29*time.Second, 8, true)
-	at(time.Hour, 8, false) // nothing was done since
-	at(time.Hour+time.Second, 9, false)
-	at(time.Hour+16*time.Second, 9, true)
-	at(time.Hour+20*time.Second, 10, false)
-	at(time.Hour+2*time.Minute, 10, false) // too soon behind the one before
-	at(time.Hour+11*time.Minute, 10, true)
+	at(0, 7, shedNothing)
+	at(10*time.Second, 7, shedNothing)
+	at(14*time.Second, 8, shedNothing) // it works
+	at(28*time.Second, 8, shedNothing)
+	at(29*time.Second, 8, shedAll)
+	at(43*time.Second, 8, shedNothing)
+	at(44*time.Second, 8, shedMapped)
+	at(49*time.Second, 8, shedNothing)
+	at(time.Hour, 8, shedMapped) // nothing was done since: the heap is as it was
+	at(time.Hour+time.Second, 9, shedNothing)
+	at(time.Hour+16*time.Second, 9, shedAll)
+	at(time.Hour+20*time.Second, 10, shedNothing)
+	at(time.Hour+2*time.Minute, 10, shedMapped) // too soon behind the one before
+	at(time.Hour+11*time.Minute, 10, shedAll)
+}
+
+// TestStartIsShedWhileItWorks: what a start left goes within a minute, once, though the agent never rests.
+func TestStartIsShedWhileItWorks(t *testing.T) {
+	var r rest
+	start := time.Now()
+	var when []time.Duration
+	for after := time.Duration(0); after < time.Hour; after += shedPoll {
+		if r.due(uint64(after), start.Add(after)) != shedNothing {
+			when = append(when, after)
+		}
+	}
+	if len(when) != 1 || when[0] != shedStart {
+		t.Errorf("memory was given back after %v", when)
+	}
 }
 
 // TestShedIdle: it waits until the agent is ready and rests, and this very process goes on behind it.
 func TestShedIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		asked, sheds := 0, 0
+		asked, sheds := 0, map[shedding]int{}
 		start := time.Now()
 		go shedIdle(ctx, func() error {
 			if asked++; asked < 3 {
 				return os.ErrNotExist
 			}
 			return nil
-		}, func() uint64 { return 1 }, func() { sheds++; shedMemory() })
+		}, func() uint64 { return 1 }, func(what shedding) { sheds[what]++; shedMemory(what) })
 		time.Sleep(time.Hour)
 		stop()
 		synctest.Wait()
-		if sheds != 1 {
-			t.Errorf("memory was given back %d times in %s", sheds, time.Since(start))
+		if sheds[shedAll] != 1 || sheds[shedMapped] != 238 {
+			t.Errorf("memory was given back %v times in %s", sheds, time.Since(start))
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 
 func runCommand(o *options) *cobra.Command {
 	var allowEmpty, acceptGap []string
-	var trustClock, newBoard bool
+	var trustClock, newBoard, controlOnly bool
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
@@ -65,11 +65,17 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 			if err := systemd.Pace(c.Context(), logger); err != nil {
 				return nil // stopped while it waited
 			}
-			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock, NewBoard: newBoard, Machine: &machine})
+			ctx, end := context.WithCancel(c.Context())
+			defer end()
+			backend, err := openBackend(cfg, end)
 			if err != nil {
 				return err
 			}
-			if err := runReloading(c.Context(), a); err != nil {
+			a, err := agent.New(cfg, agent.Options{Logger: logger, AllowEmpty: empty, AcceptGap: gap, TrustClock: trustClock, NewBoard: newBoard, Machine: &machine, Backend: backend, ControlOnly: controlOnly})
+			if err != nil {
+				return err
+			}
+			if err := runReloading(ctx, a); err != nil {
 				return err
 			}
 			systemd.Lasted()
@@ -79,6 +85,7 @@ RestartPreventExitStatus=2 4 5 in the unit.`,
 	c.Flags().StringSliceVar(&allowEmpty, "allow-empty", nil, "pipelines that may start empty when none of their checkpoints is valid")
 	c.Flags().StringSliceVar(&acceptGap, "accept-gap", nil, "pipelines that may go on behind records that a full journal let go")
 	c.Flags().BoolVar(&trustClock, "trust-clock", false, "take the wall clock for right (where nothing tells that it is synchronised)")
+	c.Flags().BoolVar(&controlOnly, "control-only", false, "rescue: no broker is connected and no pipeline runs; weir status tells why, and another program may be installed")
 	c.Flags().BoolVar(&newBoard, "new-board", false, "state_dir was moved to this board: take a new incarnation, which stops whoever runs with a copy of it")
 	return c
 }

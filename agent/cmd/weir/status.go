@@ -73,6 +73,9 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 	if p := s.Apply; p != nil {
 		fmt.Fprintf(t, "apply %d\t%s\t%s\t%s\n", p.Number, p.State, strings.Join(p.Changes, ", "), p.Reason)
 	}
+	if u := s.Upgrade; u != nil {
+		fmt.Fprintf(t, "upgrade %d\t%s\t%s to %s\t%s\n", u.Number, cmp.Or(u.State, "none"), u.From, u.To, cmp.Or(u.NotUsable, u.Why, u.Waits))
+	}
 	for _, b := range s.Sessions {
 		fmt.Fprintf(t, "broker %s\t%s\t%s\t%s\n", b.Name, b.URL, b.State, b.Error)
 		if d := b.Drops; d != nil {

@@ -123,6 +123,53 @@ func (b *Backend) Helped() (taken, rescue string, err error) {
 	return t.Taken, t.Rescue, err
 }
 
+// Refused is why the helper has not run a slot in this start.
+func (b *Backend) Refused(slot upgrade.Slot) (string, error) {
+	if _, err := b.tells(); err != nil { // it is of this start
+		return "", err
+	}
+	var list []struct {
+		Slot upgrade.Slot `json:"slot"`
+		Why  string       `json:"why"`
+	}
+	if err := b.note("refused", &list); err != nil {
+		return "", err
+	}
+	for _, r := range list {
+		if r.Slot == slot {
+			return r.Why, nil
+		}
+	}
+	return "", nil
+}
+
+// Killed is how a program was ended on trial before this start: by the service manager's watchdog, or for want of memory.
+func (b *Backend) Killed(sha256 string) (string, error) {
+	var e struct {
+		SHA256 string `json:"sha256"`
+		How    string `json:"how"`
+	}
+	if err := b.note("ended", &e); err != nil || e.SHA256 != sha256 {
+		return "", err
+	}
+	return e.How, nil
+}
+
+// note reads a file of the helper's; what is not there leaves v as it is.
+func (b *Backend) note(name string, v any) error {
+	text, err := os.ReadFile(filepath.Join(b.Run, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("read what weir-boot notes: %w", err)
+	}
+	return nil
+}
+
 // Stage copies the artifact to where the helper looks, and verifies it once more on the way: nothing else comes there. One that is there already is left as it is, another one makes room first.
 func (b *Backend) Stage(ctx context.Context, slot upgrade.Slot, a upgrade.Artifact, progress func(permille int)) error {
 	if err := b.writable(ctx, slot); err != nil {

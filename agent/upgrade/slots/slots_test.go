@@ -98,6 +98,26 @@ func TestBooted(t *testing.T) {
 	if taken, rescue, err := b.Helped(); taken != "a package" || rescue != "no slot" || err != nil {
 		t.Errorf("%q %q %v", taken, rescue, err)
 	}
+	if why, err := b.Refused(upgrade.SlotA); why != "" || err != nil {
+		t.Errorf("nothing was refused: %q %v", why, err)
+	}
+	if how, err := b.Killed("abc"); how != "" || err != nil {
+		t.Errorf("nothing was ended: %q %v", how, err)
+	}
+	for name, text := range map[string]string{"refused": `[{"slot":"b","why":"other"},{"slot":"a","why":"no space"}]`, "ended": `{"sha256":"abc","how":"watchdog"}`} {
+		if err := os.WriteFile(filepath.Join(b.Run, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if why, err := b.Refused(upgrade.SlotA); why != "no space" || err != nil {
+		t.Errorf("%q %v", why, err)
+	}
+	if how, err := b.Killed("abc"); how != "watchdog" || err != nil {
+		t.Errorf("%q %v", how, err)
+	}
+	if how, err := b.Killed("another"); how != "" || err != nil {
+		t.Errorf("another program was ended, and %q %v", how, err)
+	}
 }
 
 // TestStage: the file is what the target says, is there once, and goes with Abort, Commit and Revert, each of which may be repeated.

@@ -26,6 +26,8 @@ type Machine struct {
 	Artifact func(kind string) []byte
 	// Helper tells that who counts tries is weir-boot, not the backend: falling back is not asked of it here.
 	Helper bool
+	// Tries is how often the boot loader starts what is not committed, where Activate cannot tell it. 0: as often as it was activated for.
+	Tries int
 }
 
 // tries is what the suite activates with.
@@ -175,14 +177,18 @@ func fallsBack(ctx context.Context, m *Machine) error {
 	if err := errors.Join(m.Stage(ctx, standby, a, nil), m.Activate(ctx, standby, tries)); err != nil {
 		return err
 	}
-	for range tries {
+	starts := tries
+	if m.Tries > 0 {
+		starts = m.Tries
+	}
+	for range starts {
 		if err := m.boots(ctx, standby, a.Target.SHA256); err != nil {
 			return err
 		}
 	}
 	for range 3 {
 		if err := m.boots(ctx, active, ""); err != nil {
-			return fmt.Errorf("behind %d starts: %w", tries, err)
+			return fmt.Errorf("behind %d starts: %w", starts, err)
 		}
 	}
 	return nil

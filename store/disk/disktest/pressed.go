@@ -2,6 +2,7 @@ package disktest
 
 import (
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -150,7 +151,7 @@ func (s *Strain) meet(op Op, path string) error {
 	}
 	s.left--
 	s.failed[what]++
-	return fmt.Errorf("%s %s: %w", op, path, s.pressure.Err)
+	return &fs.PathError{Op: op.String(), Path: path, Err: s.pressure.Err} // as os.File's are
 }
 
 // Create implements disk.FS.

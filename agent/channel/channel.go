@@ -1,0 +1,282 @@
+// Package channel is the gateway's side of a fleet: it looks for documents in the central store, lets those count that are signed, new, and for this gateway, carries commands out once each, hands roll-outs to the upgrader, and reports.
+//
+// What must outlast a crash lies in a directory of its own (FORMAT.md) and is durable before it is acted on: the serials of the documents that count, each command before it is begun, its result before it is sent. A store or a broker
+// that lies can delay, and nothing else. DESIGN.md has the goroutines and the order of the checks.
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/weirstream/weir/fleet/depot"
+	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/signed"
+	"github.com/weirstream/weir/store/disk"
+)
+
+// Config says who this gateway is, and where it looks.
+type Config struct {
+	Gateway, Channel, Board string
+	Depot                   depot.Depot
+	Trust                   *signed.Trust // the newest root that is known; New takes it over
+	Roots                   string        // directory in which new roots are kept, as root-N.json
+	FS                      disk.FS
+	Dir                     string        // of the channel's own files
+	Poll                    time.Duration // how often it is looked
+	Timeout                 time.Duration // of one request
+	Bell                    Bell          // nil: none
+	Acts                    Acts
+	Clock                   Clock
+	Key                     func() (signed.Signer, error) // the gateway's own, as it is now
+	Log                     *slog.Logger
+	Died                    func(at string) // called at each durable step, for tests that kill the process there; nil: nobody
+
+	hook   func(at string) // planted by tests: called at each durable step
+	random func() float64
+	faults faults
+}
+
+// Channel is a gateway's side of a fleet. Run's goroutine owns everything but what mu guards.
+type Channel struct {
+	Config
+	log   *slog.Logger
+	fs    disk.FS
+	dir   string
+	trust *signed.Trust
+
+	ledger   *ledger
+	versions map[string]string // of what was read last, by name
+	rollout  *document.Rollout // the newest that counts; nil: none
+	lists    map[string]*document.Commands
+	told     map[string]bool
+	work     chan *job
+	done     chan *job
+	busy     bool
+	asked    map[*order]time.Time // when it was asked what became of it
+	fails    int
+	lookedAt time.Time
+	due      time.Time // when it is looked next
+	ringDue  time.Time // when the look is due that a ring led to
+	report   reporter
+
+	rung  chan struct{}
+	mu    sync.Mutex
+	bell  bellState
+	state Status
+	count counts
+}
+
+// Status is what is told of the channel.
+type Status struct {
+	Root       uint64
+	Serials    map[string]uint64
+	Contact    time.Time // the last look that was answered in full; zero: none since the start
+	CreatedMs  int64     // when the newest document that counts was made
+	Heard      bool      // the doorbell is connected
+	Error      string    // why the last look was not answered in full
+	Rollout    string
+	Halted     bool
+	Begun      int // commands under way
+	Unsent     int // results that are not in the store yet
+	Polls      uint64
+	Failures   uint64
+	Rings      uint64
+	BadRings   uint64
+	Commands   map[string]uint64 // by result
+	Refused    map[string]uint64 // documents, by reason
+	Reports    uint64
+	LedgerSave uint64
+}
+
+// counts are those of this process. Channel.mu guards them.
+type counts struct {
+	polls, failures, rings, badRings, reports, saves uint64
+	commands, refused                                map[string]uint64
+}
+
+// New reads what earlier starts have left. It writes nothing. Errors: a ledger that cannot be read.
+func New(c Config) (*Channel, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.hook == nil {
+		c.hook = func(at string) {
+			if c.Died != nil {
+				c.Died("fleet-" + at)
+			}
+		}
+	}
+	if c.random == nil {
+		c.random = rand.Float64
+	}
+	l, err := loadLedger(c.FS, c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	ch := &Channel{Config: c, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, told: map[string]bool{},
+		work: make(chan *job), done: make(chan *job), asked: map[*order]time.Time{}, rung: make(chan struct{}, 1)}
+	ch.count.commands, ch.count.refused = map[string]uint64{}, map[string]uint64{}
+	for _, f := range l.Scopes {
+		c.Clock.Told(f.CreatedMs)
+	}
+	ch.show()
+	return ch, nil
+}
+
+// rolloutScope and the others are the scopes whose documents count here.
+func (c *Channel) rolloutScope() string { return "rollout/" + c.Channel }
+func (c *Channel) channelScope() string { return document.ScopeChannel + c.Channel }
+func (c *Channel) deviceScope() string  { return document.ScopeDevice + c.Gateway }
+
+// Run looks, acts and reports until ctx ends, and every goroutine of it has ended.
+func (c *Channel) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group.Go(func() { c.labour(ctx) })
+	if c.Bell != nil {
+		group.Go(func() { c.Bell.Run(ctx, c.ring, c.hear) })
+	}
+	first := c.first()
+	c.due = time.Now().Add(first)
+	poll, look := time.NewTimer(first), time.NewTicker(lookEvery)
+	defer poll.Stop()
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-poll.C:
+			if c.Acts.Fenced() == nil {
+				c.poll(ctx)
+			}
+			wait := c.next()
+			c.due = time.Now().Add(wait)
+			poll.Reset(wait)
+		case <-c.rung:
+			poll.Reset(c.behindRing(time.Now()))
+		case j := <-c.done:
+			c.ended(ctx, j)
+		case <-look.C:
+		}
+		if c.Acts.Fenced() != nil {
+			continue
+		}
+		c.begin(ctx)
+		c.tell(ctx)
+		c.show()
+	}
+}
+
+// first is when it is looked for the first time: soon, but not all at once where a power cut ends for all.
+func (c *Channel) first() time.Duration {
+	return time.Duration(c.random() * float64(min(c.Poll, ringSpread)))
+}
+
+// next is how long until the next look.
+func (c *Channel) next() time.Duration {
+	c.mu.Lock()
+	heard := c.bell.heard
+	c.mu.Unlock()
+	return pollWait(c.Poll, heard, c.fails, c.random())
+}
+
+// poll is one look: the chain of roots, the channel's documents, the gateway's. One that fails keeps none of the others from being read.
+func (c *Channel) poll(ctx context.Context) {
+	c.lookedAt = time.Now()
+	var all error
+	for _, read := range []func(context.Context) error{c.readRoot, c.readRollout, c.readChannelCommands, c.readDeviceCommands} {
+		one, cancel := context.WithTimeout(ctx, c.Timeout)
+		all = errors.Join(all, read(one))
+		cancel()
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	c.pursue(ctx)
+	c.looked(all)
+}
+
+// looked notes how a look ended.
+func (c *Channel) looked(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count.polls++
+	if err == nil {
+		if c.fails > 0 {
+			c.log.Info("fleet's store answers again", "failures", c.fails)
+		}
+		c.fails, c.state.Contact, c.state.Error = 0, time.Now(), ""
+		return
+	}
+	c.count.failures++
+	if c.fails++; c.fails == 1 {
+		c.log.Warn("fleet's store was not read; it is tried again", "error", err)
+	}
+	c.state.Error = err.Error()
+}
+
+// readRoot walks the chain of roots.
+func (c *Channel) readRoot(ctx context.Context) error {
+	body, err := c.Depot.Advance(ctx, c.trust, func(version uint64, envelope []byte) error {
+		c.hook("root-before")
+		if err := c.fs.MkdirAll(c.Roots); err != nil {
+			return err
+		}
+		if err := disk.WriteFileAtomic(c.fs, filepath.Join(c.Roots, fmt.Sprintf("root-%d.json", version)), envelope); err != nil {
+			return fmt.Errorf("keep root %d: %w", version, err)
+		}
+		c.hook("root-after")
+		clear(c.versions) // what was refused may count now
+		c.log.Info("fleet has a new root", "version", version)
+		return nil
+	})
+	if err != nil && reasonOf(err) != "" {
+		c.refused(depot.Root(c.trust.Version()+1), body, err)
+		return nil
+	}
+	return err
+}
+
+// Status is for others than Run's goroutine.
+func (c *Channel) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.state
+	s.Heard = c.bell.heard
+	n := &c.count
+	s.Polls, s.Failures, s.Rings, s.BadRings, s.Reports, s.LedgerSave = n.polls, n.failures, n.rings, n.badRings, n.reports, n.saves
+	s.Commands, s.Refused = maps.Clone(n.commands), maps.Clone(n.refused)
+	return s
+}
+
+// show makes what Status tells of Run's own.
+func (c *Channel) show() {
+	begun, unsent := 0, 0
+	for _, o := range c.ledger.Orders {
+		switch {
+		case !o.Ended:
+			begun++
+		case !o.Sent:
+			unsent++
+		}
+	}
+	serials, created := map[string]uint64{}, int64(0)
+	for scope, f := range c.ledger.Scopes {
+		serials[scope], created = f.Serial, max(created, f.CreatedMs)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state.Root, c.state.Serials, c.state.CreatedMs, c.state.Begun, c.state.Unsent = c.trust.Version(), serials, created, begun, unsent
+	if c.rollout != nil {
+		c.state.Rollout, c.state.Halted = c.rollout.ID, c.rollout.Halted
+	}
+}

@@ -1,0 +1,12 @@
+package channel
+
+// faults are planted by tests, which must find them.
+type faults struct {
+	everyRing   bool // each ring is a look
+	actFirst    bool // a command is carried out before its order is durable
+	anySerial   bool // old documents count
+	anyAudience bool // commands and roll-outs for others are for this gateway
+	anyFleet    bool // documents of another fleet count
+	askAlways   bool // a roll-out is handed over at each look
+	saveAlways  bool // the ledger is written at each look
+}

@@ -1,0 +1,89 @@
+package channel
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/weirstream/weir/fleet/depot"
+	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/signed"
+	"github.com/weirstream/weir/uplink/bucket"
+)
+
+// Why a document is refused, in a word: what metrics and reports count by.
+const (
+	ReasonSize      = "size"
+	ReasonForm      = "form"
+	ReasonVersion   = "version"
+	ReasonType      = "type"
+	ReasonSignature = "signature"
+	ReasonThreshold = "threshold"
+	ReasonRoot      = "root"
+	ReasonOther     = "other-place" // it belongs to another fleet, channel or gateway, or under another name
+	ReasonReplay    = "replay"
+	ReasonFloor     = "floor"
+	ReasonConflict  = "conflict" // two documents, or two commands, of one serial
+)
+
+// refusal is why a document does not count.
+type refusal struct {
+	reason string
+	err    error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+func refuse(reason, format string, args ...any) error {
+	return &refusal{reason, fmt.Errorf(format, args...)}
+}
+
+// reasonOf names why a document was refused; "": the error is of the store, or of this device's disk.
+func reasonOf(err error) string {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r.reason
+	}
+	for _, known := range []struct {
+		err    error
+		reason string
+	}{
+		{signed.ErrSize, ReasonSize}, {bucket.ErrTooLarge, ReasonSize}, {signed.ErrVersion, ReasonVersion}, {signed.ErrType, ReasonType}, {signed.ErrSignature, ReasonSignature},
+		{signed.ErrThreshold, ReasonThreshold}, {signed.ErrChain, ReasonRoot}, {depot.ErrOther, ReasonOther}, {signed.ErrForm, ReasonForm}, {document.ErrForm, ReasonForm}, {signed.ErrKey, ReasonForm},
+	} {
+		if errors.Is(err, known.err) {
+			return known.reason
+		}
+	}
+	return ""
+}
+
+// toldMost bounds how many documents are remembered as told of. One that was forgotten is told again.
+const toldMost = 256
+
+// refused counts a document that does not count, and tells of it once. what is where it lies.
+func (c *Channel) refused(what string, body []byte, err error) {
+	reason := reasonOf(err)
+	c.mu.Lock()
+	c.count.refused[reason]++
+	c.mu.Unlock()
+	key := reason + " " + digestOf(body)
+	if len(body) == 0 {
+		key = what + " " + err.Error()
+	}
+	if c.told[key] {
+		return
+	}
+	if len(c.told) >= toldMost {
+		clear(c.told)
+	}
+	c.told[key] = true
+	c.log.Error("fleet document refused", "where", what, "reason", reason, "sha256", digestOf(body), "error", err)
+}
+
+func digestOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirstream/weir/agent/api"
+)
+
+func upgradeCommand(o *options) *cobra.Command {
+	var release string
+	var wait bool
+	u := api.UpgradeOptions{}
+	c := &cobra.Command{
+		Use: "upgrade FILE", Short: "Have another program take over, with the state of the pipelines; it goes back by itself when the new one fails",
+		Long: `FILE is the program, RELEASE.json its signed manifest (weir release). The agent checks both, stops the pipelines behind savepoints, and starts the new program on trial: its results are held back. When it fails, what it
+made is dropped, and the old program goes on from the savepoints; no message and no result is lost or there twice. docs/upgrade.md has the states, and what to look at.
+
+Exit code 0: the order is recorded, or with --wait: the new program stays; 1: it was refused or failed, the old program runs; 8: the new program was gone back from.`,
+		Example: `  weir upgrade weir-1.3.0 --release release.json --wait
+  weir upgrade status
+  weir upgrade abort`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if release == "" {
+				return usageError{errors.New("--release is missing: the signed manifest that names the file")}
+			}
+			if u.File, err = filepath.Abs(args[0]); err != nil {
+				return err
+			}
+			if u.Release, err = os.ReadFile(release); err != nil {
+				return usageError{err}
+			}
+			client, err := o.client()
+			if err != nil {
+				return err
+			}
+			s, err := client.Upgrade(c.Context(), u)
+			if err != nil {
+				return err
+			}
+			if err := o.printUpgrade(c.OutOrStdout(), &s); err != nil || !wait {
+				return err
+			}
+			return o.awaitUpgrade(c.Context(), c.OutOrStdout(), s.Number)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&release, "release", "", "the signed manifest of the release that FILE is of")
+	f.BoolVar(&wait, "wait", false, "wait until the new program stays, or was gone back from")
+	f.BoolVar(&u.DiscardState, "discard-state", false, "the new program may begin without the state that it cannot read")
+	f.BoolVar(&u.UploadSavepoints, "upload-savepoints", false, "do not switch before the savepoints are at the central store")
+	c.AddCommand(upgradeStatusCommand(o), upgradeAbortCommand(o))
+	return c
+}
+
+func upgradeStatusCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Tell how the upgrade stands, or how the last one ended", Args: usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := o.client()
+			if err != nil {
+				return err
+			}
+			s, err := client.Status(c.Context())
+			if err != nil {
+				return err
+			}
+			if s.Upgrade == nil {
+				s.Upgrade = &api.UpgradeStatus{}
+			}
+			return o.printUpgrade(c.OutOrStdout(), s.Upgrade)
+		},
+	}
+}
+
+func upgradeAbortCommand(o *options) *cobra.Command {
+	var why string
+	c := &cobra.Command{
+		Use: "abort", Short: "Give the upgrade under way up: before the switch the program stays, behind it the one before comes back", Args: usageArgs(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := o.client()
+			if err != nil {
+				return err
+			}
+			s, err := client.AbortUpgrade(c.Context(), why)
+			if err != nil {
+				return err
+			}
+			return o.printUpgrade(c.OutOrStdout(), &s)
+		},
+	}
+	c.Flags().StringVar(&why, "why", "", "for the log and the status")
+	return c
+}
+
+func (o *options) printUpgrade(w io.Writer, s *api.UpgradeStatus) error {
+	if o.output == "json" {
+		return json.NewEncoder(w).Encode(s)
+	}
+	printUpgradeText(w, s)
+	return nil
+}
+
+// printUpgradeText is a line or two.
+func printUpgradeText(w io.Writer, s *api.UpgradeStatus) {
+	if s.NotUsable != "" {
+		fmt.Fprintf(w, "upgrade    no pipeline runs: %s\n", s.NotUsable)
+	}
+	if s.State == "" {
+		fmt.Fprintln(w, "upgrade    there was none")
+		return
+	}
+	fmt.Fprintf(w, "upgrade    %d from %s to %s: %s", s.Number, s.From, s.To, s.State)
+	if s.Slot != "" {
+		fmt.Fprintf(w, ", this program is in slot %s", s.Slot)
+	}
+	if s.Tries > 0 {
+		fmt.Fprintf(w, ", %d starts are left", s.Tries)
+	}
+	if s.Held > 0 {
+		fmt.Fprintf(w, ", %d bytes of results are held back", s.Held)
+	}
+	if s.Offline {
+		fmt.Fprint(w, ", committed without contact to the fleet")
+	}
+	fmt.Fprintln(w)
+	if s.Waits != "" {
+		fmt.Fprintf(w, "           %s\n", s.Waits)
+	}
+	if s.Why != "" {
+		fmt.Fprintf(w, "           %s\n", s.Why)
+	}
+}
+
+// upgradeLook is how often it is looked how an upgrade goes.
+const upgradeLook = 500 * time.Millisecond
+
+// awaitUpgrade waits for the end of an upgrade, over the restarts of the agent.
+func (o *options) awaitUpgrade(ctx context.Context, w io.Writer, number uint64) error {
+	tick := time.NewTicker(upgradeLook)
+	defer tick.Stop()
+	last := ""
+	for {
+		client, err := o.client()
+		if err != nil {
+			return err
+		}
+		if s, err := client.Status(ctx); err == nil && s.Upgrade != nil && s.Upgrade.Number == number {
+			u := s.Upgrade
+			if now := u.State + u.Waits; now != last && o.output != "json" {
+				last = now
+				printUpgradeText(w, u)
+			}
+			switch u.State {
+			case "committed":
+				return nil
+			case "failed":
+				return fmt.Errorf("the upgrade failed, and the program stays: %s", u.Why)
+			case "rolled back":
+				return fmt.Errorf("%w to %s: %s", errGoneBack, u.From, u.Why)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

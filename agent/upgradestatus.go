@@ -1,0 +1,27 @@
+//go:build !nocentral
+
+package agent
+
+import (
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/upgrade"
+)
+
+// status is for others than run's goroutine; nil when there never was one.
+func (u *upgrader) status() *api.UpgradeStatus {
+	u.mu.Lock()
+	rec, act, wait, broken := u.rec, u.act, u.wait, u.broken
+	u.mu.Unlock()
+	if broken == nil && rec.State == upgrade.Idle && act.Do != upgrade.Control {
+		return nil
+	}
+	s := &api.UpgradeStatus{Number: rec.Number, State: string(rec.State), From: rec.From.Version, To: rec.Target.Version, Release: rec.Target.Release, Slot: string(u.here.Booted),
+		Tries: rec.Tries, Waits: wait, Why: rec.Why, Cause: string(rec.Cause), Offline: rec.Offline, Held: u.heldBytes()}
+	if act.Do == upgrade.Control {
+		s.NotUsable = act.Why
+		if err := u.agent.unopened; err != nil {
+			s.NotUsable += "; " + err.Error()
+		}
+	}
+	return s
+}

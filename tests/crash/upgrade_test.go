@@ -1,0 +1,432 @@
+package crash
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/tests/rig"
+)
+
+// upgraded: as saved, with a root of trust and no time on trial beyond what is planted.
+const upgraded = `
+fleet: {root: ROOT}
+upgrade: {backend: self, probation: 0s}
+journal: {segment: 256KiB, compress: false}
+`
+
+// keeper is the service manager and the helper outside the slots: it starts what the record says, counts the starts of a program on trial, and starts again whatever ends.
+type keeper struct {
+	*stage
+	next    string // the program that upgrades bring, but for its last bytes
+	n       int    // upgrades asked for
+	ended   chan struct{}
+	mu      sync.Mutex
+	over    bool
+	planted []string // environment until a process is killed
+	died    bool
+	child   *rig.Child
+	starts  int
+	failed  error
+}
+
+func (k *keeper) store() upgrade.Store {
+	return upgrade.Store{FS: disk.OS, Dir: filepath.Join(k.dir, "state", "upgrade")}
+}
+
+// start starts processes until stop; env is theirs until one of them is killed.
+func (k *keeper) start(env ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.over, k.planted, k.died, k.starts, k.ended = false, env, false, 0, make(chan struct{})
+	go k.keep(k.ended) // ends with stop, which waits for it
+}
+
+func (k *keeper) keep(ended chan struct{}) {
+	defer close(ended)
+	for {
+		k.mu.Lock()
+		if k.over {
+			k.mu.Unlock()
+			return
+		}
+		child, err := k.boot()
+		k.child, k.failed = child, err
+		k.starts++
+		k.mu.Unlock()
+		if err != nil {
+			return
+		}
+		<-child.Done()
+		k.mu.Lock()
+		k.died = k.died || child.Killed()
+		k.mu.Unlock()
+	}
+}
+
+// boot counts, and starts.
+func (k *keeper) boot() (*rig.Child, error) {
+	r, err := k.store().Read()
+	if err != nil {
+		return nil, err
+	}
+	program := func(s upgrade.Slot) string {
+		if s == upgrade.Factory {
+			return binary
+		}
+		return filepath.Join(k.dir, "slots", string(s))
+	}
+	n, link, _ := upgrade.Boot(r, upgrade.Moment{}, func(s upgrade.Slot) bool { _, err := os.Stat(program(s)); return err == nil })
+	if n.State != upgrade.Idle {
+		if err := k.store().Save(&n); err != nil {
+			return nil, err
+		}
+	}
+	env := append([]string{"WEIR_SLOTS=" + filepath.Join(k.dir, "slots"), "WEIR_SLOT=" + string(link), "WEIR_TRIAL=100ms"}, k.env...)
+	for _, e := range k.planted {
+		if !k.died || !strings.HasPrefix(e, "WEIR_DIE_AT=") {
+			env = append(env, e)
+		}
+	}
+	return rig.StartChild(filepath.Join(k.dir, "agent.log"), env, program(link), "run", "-c", filepath.Join(k.dir, "weir.yaml"))
+}
+
+// stop kills what runs.
+func (k *keeper) stop() {
+	k.mu.Lock()
+	k.over = true
+	if k.child != nil {
+		k.child.Kill()
+	}
+	k.mu.Unlock()
+	<-k.ended
+}
+
+func (k *keeper) dead() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failed != nil {
+		k.t.Fatal(k.failed)
+	}
+	return k.died
+}
+
+// program writes another program with its release: the same one, but for its last bytes.
+func (k *keeper) program() (file, release string) {
+	k.n++
+	b, err := os.ReadFile(k.next)
+	k.must(err)
+	file, release = filepath.Join(k.dir, "next"), filepath.Join(k.dir, "release.json")
+	k.must(os.WriteFile(file, fmt.Appendf(b, "\nprogram %d\n", k.n), 0o755))
+	signed, err := rig.Release(k.t.Context(), file, "v2", nil)
+	k.must(err)
+	k.must(os.WriteFile(release, signed, 0o644))
+	return file, release
+}
+
+func (k *keeper) look() *api.Status {
+	out, err := exec.Command(binary, "status", "-o", "json", "-c", filepath.Join(k.dir, "weir.yaml")).Output()
+	s := &api.Status{}
+	if err != nil || json.Unmarshal(out, s) != nil {
+		return nil
+	}
+	return s
+}
+
+// await waits until what runs says so.
+func (k *keeper) await(what string, ok func(*api.Status) bool) *api.Status {
+	k.t.Helper()
+	for deadline := time.Now().Add(rig.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if s := k.look(); s != nil && ok(s) {
+			return s
+		}
+		k.dead() // a keeper that cannot start anything
+	}
+	k.dump()
+	k.t.Fatalf("%s did not happen", what)
+	return nil
+}
+
+// rests: no upgrade is under way, and the pipeline runs.
+func rests(s *api.Status) bool {
+	if u := s.Upgrade; u != nil && u.State != "" && u.State != "committed" && u.State != "rolled back" && u.State != "failed" {
+		return false
+	}
+	return len(s.Pipelines) == 1 && s.Pipelines[0].State == "running"
+}
+
+// newKeeper starts a stage whose agent can be upgraded.
+func newKeeper(t *testing.T, s *scenario) *keeper {
+	s.dir = stageDir(t)
+	root, err := rig.FleetRoot(t.Context())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.dir, "root.json"), root, 0o644)
+	}
+	if err == nil {
+		err = os.Mkdir(filepath.Join(s.dir, "slots"), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.config = strings.NewReplacer("ROOT", filepath.Join(s.dir, "root.json"), "PARALLEL", "2").Replace(upgraded + saved)
+	k := &keeper{stage: newStage(t, s, rand.New(rand.NewPCG(1, 1))), next: nextProgram(t)}
+	k.agent.Kill()
+	return k
+}
+
+var (
+	nextOnce sync.Once
+	nextFile string
+	nextErr  error
+)
+
+// nextProgram is the same source as another version.
+func nextProgram(t *testing.T) string {
+	t.Helper()
+	nextOnce.Do(func() {
+		nextFile = filepath.Join(filepath.Dir(binary), "weir-v2")
+		nextErr = rig.BuildWeir(nextFile, "-tags", "weirfault", "-ldflags", "-X github.com/weirstream/weir/agent.version=v2")
+	})
+	if nextErr != nil {
+		t.Fatal(nextErr)
+	}
+	return nextFile
+}
+
+// upgradeCase is a crash at a step of an upgrade whose program is good, or bad in a way.
+type upgradeCase struct{ step, bad, want string }
+
+func (c upgradeCase) name() string {
+	return cmp.Or(strings.TrimPrefix(c.step, "upgrade-"), "no-crash") + "/" + cmp.Or(c.bad, "good")
+}
+
+// upgradeCases are all durable steps of both programs (agent/upgrader.go, note), before and behind each, and the acts between them.
+func upgradeCases() (list []upgradeCase) {
+	both := func(bad, want string, steps ...string) {
+		for _, step := range steps {
+			for _, side := range []string{"before", "after"} {
+				list = append(list, upgradeCase{"upgrade-" + side + "-" + step, bad, want})
+			}
+		}
+	}
+	list = append(list, upgradeCase{"", "", "committed"}, upgradeCase{"upgrade-before-rest-asked", "", "none"}, upgradeCase{"upgrade-after-rest-asked", "", "committed"})
+	both("", "committed", "accepted-passed", "fetching-fetched", "staged-ready", "draining-drained", "saved-switching", "probation-passed", "committing-confirmed")
+	list = append(list, upgradeCase{"upgrade-staged", "", "committed"}, upgradeCase{"upgrade-activated", "", "committed"}, upgradeCase{"upgrade-marked-good", "", "committed"})
+	for _, bad := range []string{"exit", "corrupt", "sink", "restore", "spoil"} {
+		list = append(list, upgradeCase{"", bad, "rolled back"})
+	}
+	both("restore", "rolled back", "probation-failed", "started", "rollback-reverted", "restoring-restored")
+	both("corrupt", "rolled back", "rollback-reverted")
+	both("spoil", "rolled back", "probation-passed", "rollback-reverted")
+	return append(list, upgradeCase{"upgrade-undone", "restore", "rolled back"})
+}
+
+// TestUpgradeKilledAtEveryStep: each upgrade ends committed or gone back from, pipelines run, and the receiver has each result once. A table of step, crash and outcome is printed.
+func TestUpgradeKilledAtEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes; not in -short")
+	}
+	t.Parallel()
+	s := &scenario{qos: 1, messages: 0, rate: 1000, streams: savedStreams, patience: 3 * time.Minute}
+	k := newKeeper(t, s)
+	n := 0
+	publish := func() { n = k.publishSome(n) }
+	table := &strings.Builder{}
+	for i, c := range upgradeCases() {
+		if !long() && i%shortEvery != 0 {
+			continue
+		}
+		publish()
+		t.Run(c.name(), func(t *testing.T) { // one behind the other, on the same gateway
+			of := k.t
+			k.t = t
+			defer func() { k.t = of }()
+			k.run(c, publish, table)
+		})
+	}
+	t.Logf("step × program × outcome:\n%s", table)
+	k.startAgentOfRecord()
+	s.messages, s.more = n, nil
+	k.publishFlush(n)
+	verdicts, problems := k.finish(s)
+	wantExact(t, verdicts, problems)
+}
+
+// TestUpgradeFaults: a rollback without the cut, results that leave on trial, and results that are let go before the commit is durable must be found. The program on trial makes wrong rows.
+func TestUpgradeFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes; not in -short")
+	}
+	for fault, step := range map[string]string{"uncut": "", "apply-live": "", "upgrade-hasty": "upgrade-before-probation-passed"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			s := &scenario{qos: 1, rate: 1000, streams: savedStreams, patience: 3 * time.Minute, env: []string{"WEIR_FAULT=" + fault}}
+			k := newKeeper(t, s)
+			n := 0
+			publish := func() { n = k.publishSome(n) }
+			publish()
+			k.run(upgradeCase{step, "spoil", "rolled back"}, publish, &strings.Builder{})
+			k.startAgentOfRecord()
+			s.messages = n
+			k.publishFlush(n)
+			verdicts, problems := k.finish(s)
+			for _, v := range verdicts {
+				if len(v.wrong) > 0 {
+					t.Logf("found: %s", v)
+					return
+				}
+			}
+			t.Errorf("the planted fault was not found: %v %v", verdicts, problems)
+		})
+	}
+}
+
+// TestUpgradeUnheldFault: a journal that does not hold S lets go of records on trial, and the way back misses them.
+func TestUpgradeUnheldFault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes; not in -short")
+	}
+	t.Parallel()
+	for _, fault := range []string{"", "WEIR_FAULT=apply-unheld"} {
+		s := &scenario{qos: 1, rate: 1000, streams: savedStreams, patience: 3 * time.Minute, env: []string{"WEIR_BAD=sink"}}
+		if fault != "" {
+			s.env = append(s.env, fault)
+		}
+		k := newKeeper(t, s)
+		n := k.publishSome(0)
+		k.start()
+		k.await("rest", rests)
+		file, release := k.program()
+		if out, err := k.weir("upgrade", file, "--release", release); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		k.await("the trial", func(s *api.Status) bool {
+			return s.Upgrade != nil && s.Upgrade.State == "probation" && len(s.Pipelines) == 1 && s.Pipelines[0].State == "running"
+		})
+		first := k.look().Journal.First
+		for range 2 { // segments are left behind
+			for end := n + 12_000; n < end; n++ {
+				payload, _ := json.Marshal(messageOf(n))
+				k.publish(topicOf(n), payload)
+			}
+		}
+		k.await("the program on trial works", func(s *api.Status) bool { return s.Pipelines[0].Lag == 0 && s.Journal.Last >= uint64(n) })
+		if fault != "" {
+			k.await("the journal lets go", func(s *api.Status) bool { return s.Journal.First > first })
+		}
+		if out, err := k.weir("upgrade", "abort", "--why", "a test"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		lost := false
+		k.await("the way back", func(s *api.Status) bool {
+			lost = len(s.Pipelines) == 1 && (s.Pipelines[0].State == "failed" || s.Pipelines[0].Restarts > 0)
+			return lost || rests(s) && s.Upgrade.State == "rolled back"
+		})
+		k.stop()
+		if fault != "" {
+			if !lost {
+				t.Error("the planted fault was not found")
+			}
+			continue
+		}
+		k.startAgentOfRecord()
+		s.messages = n
+		k.publishFlush(n)
+		verdicts, problems := k.finish(s)
+		wantExact(t, verdicts, problems)
+	}
+}
+
+func (k *keeper) weir(args ...string) (string, error) {
+	out, err := exec.Command(binary, append(args, "-c", filepath.Join(k.dir, "weir.yaml"))...).CombinedOutput()
+	return string(out), err
+}
+
+// publishSome publishes messages from the n-th on; it gives the next one's number.
+func (k *keeper) publishSome(n int) int {
+	for end := n + 30; n < end; n++ {
+		payload, _ := json.Marshal(messageOf(n))
+		k.publish(topicOf(n), payload)
+	}
+	return n
+}
+
+// shortEvery: the short form has one case in so many, good programs and bad ones, old ones and new ones among them.
+const shortEvery = 5
+
+// run carries one case out.
+func (k *keeper) run(c upgradeCase, publish func(), table *strings.Builder) {
+	k.t.Helper()
+	var env []string
+	if c.step != "" {
+		env = append(env, "WEIR_DIE_AT="+c.step)
+	}
+	if c.bad != "" {
+		env = append(env, "WEIR_BAD="+c.bad)
+	}
+	if c.bad != "" && c.bad != "spoil" { // that one is given the time to make its rows
+		env = append(env, "WEIR_TRIAL_LIMIT=1s")
+	} else if c.bad != "" {
+		env = append(env, "WEIR_TRIAL_LIMIT=3s")
+	}
+	k.start()
+	before := uint64(0)
+	if s := k.await("rest", rests); s.Upgrade != nil {
+		before = s.Upgrade.Number
+	}
+	k.stop()
+	k.start(env...)
+	defer k.stop()
+	k.await("rest", rests)
+	file, release := k.program()
+	out, err := exec.Command(binary, "upgrade", file, "--release", release, "-c", filepath.Join(k.dir, "weir.yaml")).CombinedOutput()
+	if err != nil && !strings.Contains(c.step, "rest-asked") {
+		k.dump()
+		k.t.Fatalf("%+v: %v: %s", c, err, out)
+	}
+	publish()
+	if c.step != "" {
+		for deadline := time.Now().Add(rig.Patience); !k.dead(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				k.dump()
+				k.t.Fatalf("nobody was killed at %s", c.step)
+			}
+		}
+	}
+	if c.want == "none" {
+		k.await("rest", rests)
+		fmt.Fprintf(table, "%-36s %-8s %s\n", c.step, c.bad, c.want)
+		return
+	}
+	s := k.await("the end of "+c.step+" "+c.bad, func(s *api.Status) bool { return rests(s) && s.Upgrade != nil && s.Upgrade.Number > before })
+	k.mu.Lock()
+	fmt.Fprintf(table, "%-36s %-8s %-12s %d starts, incarnation %s %s\n", c.step, c.bad, s.Upgrade.State, k.starts, s.Identity.Incarnation, s.Upgrade.Why)
+	k.mu.Unlock()
+	k.t.Logf("%+v: %s", c, s.Upgrade.State)
+	if s.Upgrade.State != c.want {
+		k.dump()
+		k.t.Errorf("%+v ended %s: %s", c, s.Upgrade.State, s.Upgrade.Why)
+	}
+	publish()
+}
+
+// startAgentOfRecord starts what the record says, once.
+func (k *keeper) startAgentOfRecord() {
+	k.planted = nil
+	child, err := k.boot()
+	k.must(err)
+	k.agent = child
+	k.t.Cleanup(child.Kill)
+	k.waitReady()
+}

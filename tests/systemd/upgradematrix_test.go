@@ -1,0 +1,372 @@
+package systemd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/signed"
+	"github.com/weirstream/weir/tests/rig"
+)
+
+// The ends of an upgrade. refused: there is none.
+const (
+	refused    = "refused"
+	committed  = string(upgrade.Committed)
+	rolledBack = string(upgrade.RolledBack)
+	failed     = string(upgrade.Failed)
+)
+
+// The crashes at a step.
+const (
+	killAgent = "kill -9"
+	killOne   = "PID 1"
+	standing  = "" // none: the agent stands there until the case has done something to the machine
+)
+
+// upgradeCase is an upgrade: to a program that is good or bad in a way, by a release, with a crash at a step.
+type upgradeCase struct {
+	name    string
+	bad     string                  // agent/fault_weirfault.go, plantedBad
+	step    string                  // where, as agent/upgrader.go names them; "": nowhere
+	crash   string                  // what is killed there
+	release func(*document.Release) // what is wrong with the manifest
+	by      string                  // the key that signs it; "": release
+	file    func(u *upgrading)      // what is done to the file before it is asked for
+	at      func(u *upgrading)      // what is done to the machine at the step
+	after   func(u *upgrading)      // what is done behind its end
+	env     string                  // of the service
+	unit    string                  // more of the service
+	want    string
+	says    string // in the answer, or as the reason
+	short   bool   // of the short form
+}
+
+// upgrading is a machine that is upgraded again and again.
+type upgrading struct {
+	*machine
+	t     *testing.T
+	far   *far
+	next  []byte // the program that upgrades bring, but for its last bytes
+	n     int
+	table strings.Builder
+}
+
+// matrixDir has what upgrades are made of, where the service's user sees it.
+const matrixDir = "/var/lib/weir-files"
+
+// matrixUnit is the operator's drop-in: times in which a test can wait, and the places of planted crashes.
+func matrixUnit(env, more string) string {
+	return "[Service]\nRestartSec=200ms\nWatchdogSec=10\nTimeoutStartSec=60\nEnvironment=WEIR_TRIAL=100ms WEIR_STUCK_AFTER=4s WEIR_PLANT=" + matrixDir + " " + env + "\n" + more
+}
+
+// newUpgrading installs the package, whose program is the one with planted faults: it does what it is told and nothing else.
+func newUpgrading(t *testing.T) *upgrading {
+	m := installed(t)
+	m.run(t, "systemctl", "stop", "weir")
+	m.run(t, "cp", "/usr/local/bin/"+faulty, "/usr/bin/weir")
+	root, err := rig.FleetRoot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write(t, "/etc/weir/fleet/root.json", string(root))
+	m.write(t, "/etc/weir/weir.yaml", upgradableConfig())
+	m.dropIn(t, matrixUnit("", ""))
+	u := &upgrading{machine: m, t: t, far: newFar(t, m)}
+	next := builtOnce(t, "weir-v2", "-tags", "weirfault", "-ldflags", "-s -w -X github.com/weirstream/weir/agent.version=v2", "../../agent/cmd/weir")
+	if u.next, err = os.ReadFile(next); err != nil {
+		t.Fatal(err)
+	}
+	m.run(t, "systemctl", "start", "--no-block", "weir")
+	u.await("the session is there", func() bool { return subscribed(u.far.broker) })
+	u.far.publish()
+	return u
+}
+
+func (u *upgrading) await(what string, holds func() bool) {
+	u.t.Helper()
+	u.machine.await(u.t, what, holds)
+}
+
+// look asks the agent; nil: it does not answer.
+func (u *upgrading) look() *api.Status {
+	out, err := u.try("/usr/bin/weir", "status", "-o", "json")
+	s := &api.Status{}
+	if err != nil || json.Unmarshal([]byte(out), s) != nil {
+		return nil
+	}
+	return s
+}
+
+// rests gives the status of a gateway at which no upgrade is under way, and every pipeline runs; nil: it is not.
+func (u *upgrading) rests() *api.Status {
+	s := u.look()
+	if s == nil || len(s.Pipelines) != 2 {
+		return nil
+	}
+	for _, p := range s.Pipelines {
+		if p.State != "running" {
+			return nil
+		}
+	}
+	if s.Upgrade == nil {
+		s.Upgrade = &api.UpgradeStatus{}
+	}
+	switch s.Upgrade.State {
+	case "", committed, rolledBack, failed:
+		return s
+	}
+	return nil
+}
+
+func (u *upgrading) awaitRest(what string, number uint64) (s *api.Status) {
+	u.t.Helper()
+	u.await(what, func() bool { s = u.rests(); return s != nil && s.Upgrade.Number >= number })
+	return s
+}
+
+// hour: what is remembered of starts that followed one another is what an hour would have forgotten.
+func (u *upgrading) hour() {
+	u.try("rm", "-f", "/run/weir/starts", "/run/weir-boot/starts.json") //nolint:errcheck // there may be none
+}
+
+func (u *upgrading) file() string    { return u.path(matrixDir + "/next") }
+func (u *upgrading) reached() string { return u.path(matrixDir + "/reached") }
+
+func (u *upgrading) must(err error) {
+	u.t.Helper()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// program makes the program of a case, and its release.
+func (u *upgrading) program(c *upgradeCase) {
+	u.t.Helper()
+	u.n++
+	end := fmt.Sprintf("\nprogram %04d                                \n", u.n)
+	if c.bad != "" {
+		end = fmt.Sprintf("\nprogram %04d                         bad=%s\n", u.n, c.bad)
+	}
+	u.must(os.WriteFile(u.file(), append(u.next[:len(u.next):len(u.next)], end...), 0o755))
+	release, err := rig.Release(u.t.Context(), u.file(), "v2", func(r *document.Release) {
+		r.SecureVersion, r.MinSecureVersion = 2, 2
+		if c.release != nil {
+			c.release(r)
+		}
+	})
+	u.must(err)
+	if c.by != "" {
+		e, err := signed.Parse(release)
+		u.must(err)
+		e, err = signed.Seal(u.t.Context(), signed.TypeRelease, e.Payload, rig.FleetKey(c.by))
+		u.must(err)
+		release = e.Bytes()
+	}
+	u.must(os.WriteFile(u.path(matrixDir+"/release.json"), release, 0o644))
+	if c.file != nil {
+		c.file(u)
+	}
+}
+
+var tried = regexp.MustCompile(`version v2 is on trial; it has (\d) starts left behind this one`)
+
+// run carries a case out and adds its line to the table.
+func (u *upgrading) run(c *upgradeCase) {
+	u.t.Helper()
+	u.hour()
+	before := u.awaitRest("the gateway is at rest before", 0)
+	if c.env+c.unit != "" {
+		u.dropIn(u.t, matrixUnit(c.env, c.unit))
+		defer u.dropIn(u.t, matrixUnit("", ""))
+	}
+	if c.env != "" {
+		u.machine.run(u.t, "systemctl", "restart", "weir")
+		before = u.awaitRest("the gateway is at rest, "+c.env, 0)
+	}
+	from, cursor := u.runs(), u.cursor(u.t)
+	u.program(c)
+	if c.step != "" {
+		how := c.step
+		if c.crash != killAgent {
+			how += " pause"
+		}
+		u.must(os.WriteFile(u.path(matrixDir+"/.step"), []byte(how), 0o644))
+		u.machine.run(u.t, "chown", "weir:weir", matrixDir+"/.step")
+		u.must(os.Rename(u.path(matrixDir+"/.step"), u.path(matrixDir+"/step")))
+	}
+	out, err := u.try("/usr/bin/weir", "upgrade", matrixDir+"/next", "--release", matrixDir+"/release.json")
+	switch {
+	case c.want == refused && (err == nil || !strings.Contains(out, c.says)):
+		u.t.Errorf("%s: it is not refused by %q: %v %s", c.name, c.says, err, out)
+	case c.want != refused && err != nil && c.step != "upgrade-after-rest-asked":
+		u.t.Fatalf("%s: %v", c.name, err)
+	}
+	if c.step != "" {
+		u.crash(c)
+	}
+	number := before.Upgrade.Number
+	if c.want != refused {
+		number++
+	}
+	s := u.awaitRest("the end of "+c.name, number)
+	if c.after != nil {
+		c.after(u)
+	}
+	why := s.Upgrade.Why
+	switch {
+	case c.want == refused:
+		if s.Upgrade.Number != number {
+			u.t.Errorf("%s: it was refused, and is number %d", c.name, s.Upgrade.Number)
+		}
+		why = strings.TrimSpace(out)
+		s.Upgrade.State = refused
+	case s.Upgrade.State != c.want || !strings.Contains(why, c.says):
+		u.t.Errorf("%s: it ended %s, %q, want %s, %q", c.name, s.Upgrade.State, why, c.want, c.says)
+	}
+	if now := u.runs(); (now == from) != (c.want != committed) {
+		u.t.Errorf("%s: %s runs, and %s ran before", c.name, now, from)
+	}
+	said := u.said(u.t, cursor)
+	starts := len(tried.FindAllString(said, -1))
+	if starts > 2*upgrade.TriesNew {
+		u.t.Errorf("%s: %d starts on trial", c.name, starts)
+	}
+	fmt.Fprintf(&u.table, "%-28s | %-34s | %-8s | %-11s | %d | %s | %.60s\n", c.name, strings.TrimPrefix(c.step, "upgrade-"), c.crash, s.Upgrade.State, starts, u.far.awaitAll(u.t), why)
+	u.t.Logf("%s %s %s: %s", c.name, c.step, c.crash, s.Upgrade.State)
+}
+
+// crash waits until the agent has come to the step, where it dies, or dies with the machine, or goes on when the case has done what it does.
+func (u *upgrading) crash(c *upgradeCase) {
+	u.t.Helper()
+	u.await("the agent comes to "+c.step, func() bool { _, err := os.Stat(u.reached()); return err == nil })
+	if c.at != nil {
+		c.at(u)
+	}
+	remove := func() { u.must(os.Remove(u.reached())) }
+	if c.crash != killOne {
+		remove()
+		return
+	}
+	u.far.unplug()
+	u.killInit(u.t, remove)
+	u.far.plug(u.t)
+}
+
+// matrix is every case but those that want a machine of their own.
+func matrix() (list []upgradeCase) {
+	add := func(c ...upgradeCase) { list = append(list, c...) }
+	add(
+		upgradeCase{name: "good", want: committed, short: true},
+		upgradeCase{name: "crashes at once", bad: "crash", want: rolledBack, says: "started 3 times", short: true},
+		upgradeCase{name: "refuses on trial (code 2)", bad: "exit", want: rolledBack, says: "started 3 times"},
+		upgradeCase{name: "never ready", bad: "silent", unit: "TimeoutStartSec=20\n", want: rolledBack, says: "started 3 times"},
+		upgradeCase{name: "hangs (watchdog)", bad: "hang", want: rolledBack},
+		upgradeCase{name: "corrupts its state", bad: "corrupt", want: rolledBack, says: "started 3 times", short: true},
+		upgradeCase{name: "a sink cannot prepare", bad: "sink", want: rolledBack, says: "does not answer"},
+		upgradeCase{name: "cannot read the state", bad: "restore", want: rolledBack},
+		upgradeCase{name: "says it cannot read the state", want: failed, says: "savepoints hold", release: func(r *document.Release) {
+			for kind := range r.Artifacts[0].Compat.State {
+				r.Artifacts[0].Compat.State[kind] = document.Versions{Least: 98, Most: 99, Writes: 99}
+			}
+		}},
+		upgradeCase{name: "good, clock in 1970", env: "WEIR_CLOCK=1970", want: committed},
+		upgradeCase{name: "cannot read, clock in 1970", env: "WEIR_CLOCK=1970", bad: "restore", want: rolledBack},
+		upgradeCase{name: "truncated file", want: refused, says: "sha256", file: truncate, short: true},
+		upgradeCase{name: "corrupted file", want: refused, says: "sha256", file: corrupt},
+		upgradeCase{name: "wrong key", want: refused, says: "signature", by: "deploy", short: true},
+		upgradeCase{name: "wrong board", want: refused, says: "board", release: func(r *document.Release) { r.Artifacts[0].Boards = []string{"rpi4"} }},
+		upgradeCase{name: "wrong arch", want: refused, says: "amd64", release: func(r *document.Release) { r.Artifacts[0].Arch = "arm64" }},
+		upgradeCase{name: "older than the floor", want: refused, says: "secure version 1", release: func(r *document.Release) { r.SecureVersion, r.MinSecureVersion = 1, 1 }},
+		upgradeCase{name: "truncated when it is fetched", want: failed, says: "read the artifact", step: "upgrade-after-rest-asked", at: truncate},
+		upgradeCase{name: "corrupted when it is fetched", want: failed, says: "not what was signed", step: "upgrade-after-rest-asked", at: corrupt},
+		upgradeCase{name: "corrupted behind its staging", want: rolledBack, step: "upgrade-staged", short: true, at: func(u *upgrading) {
+			u.machine.run(u.t, "sh", "-c", "printf x | dd of=/var/lib/weir/upgrade/slot bs=1 seek=1000 conv=notrunc 2>/dev/null")
+		}},
+	)
+	both := func(crash, bad, want string, steps ...string) {
+		name := "good"
+		if bad != "" {
+			name = "bad: " + bad
+		}
+		for _, step := range steps {
+			add(upgradeCase{name: name, bad: bad, step: "upgrade-before-" + step, crash: crash, want: want}, upgradeCase{name: name, bad: bad, step: "upgrade-after-" + step, crash: crash, want: want})
+		}
+	}
+	forth := []string{"accepted-passed", "fetching-fetched", "staged-ready", "draining-drained", "saved-switching", "probation-passed", "committing-confirmed"}
+	both(killAgent, "", committed, forth...)
+	for _, step := range []string{"upgrade-staged", "upgrade-activated", "upgrade-marked-good"} {
+		add(upgradeCase{name: "good", step: step, crash: killAgent, want: committed})
+	}
+	both(killAgent, "restore", rolledBack, "probation-failed", "started", "rollback-reverted", "restoring-restored")
+	both(killAgent, "corrupt", rolledBack, "rollback-reverted")
+	both(killOne, "", committed, forth...)
+	both(killOne, "restore", rolledBack, "probation-failed", "rollback-reverted", "restoring-restored")
+	for i := range list {
+		c := &list[i]
+		c.short = c.short || c.crash == killAgent && c.step == "upgrade-after-saved-switching" || c.crash == killOne && c.step == "upgrade-before-probation-passed" && c.bad == ""
+	}
+	return list
+}
+
+func truncate(u *upgrading) {
+	info, err := os.Stat(u.file())
+	u.must(err)
+	u.must(os.Truncate(u.file(), info.Size()-4097))
+}
+
+func corrupt(u *upgrading) {
+	f, err := os.OpenFile(u.file(), os.O_WRONLY, 0)
+	u.must(err)
+	_, err = f.WriteAt([]byte("x"), 1<<20+17)
+	u.must(err)
+	u.must(f.Close())
+}
+
+// longMatrix: make upgrade-matrix.
+func longMatrix() bool { return os.Getenv("WEIR_SYSTEMD") == "long" }
+
+// TestUpgradeMatrix: real agents, the real helper and the real unit. Whatever the program, the release and the crash, each upgrade ends with pipelines that run, and the receiver has each result once.
+func TestUpgradeMatrix(t *testing.T) {
+	u := newUpgrading(t)
+	defer func() {
+		t.Logf("program or release | step | crash | outcome | starts on trial | results | why\n%s", u.table.String())
+	}()
+	for _, c := range matrix() {
+		if c.short || longMatrix() {
+			u.run(&c)
+		}
+	}
+	if longMatrix() {
+		u.fullSlots()
+		u.fullState()
+	}
+	u.uncounted()
+}
+
+// uncounted is the planted fault: a helper that does not count, nor look whether it was counted, has a program that ends at once run again and again. With the real one it comes to its end.
+func (u *upgrading) uncounted() {
+	u.t.Helper()
+	u.hour()
+	number := u.awaitRest("the gateway is at rest", 0).Upgrade.Number + 1
+	u.dropIn(u.t, matrixUnit("", "ExecStartPre=\nExecStartPre=-+/usr/lib/weir/weir-boot link\n"))
+	u.program(&upgradeCase{bad: "crash"})
+	u.machine.run(u.t, "/usr/bin/weir", "upgrade", matrixDir+"/next", "--release", matrixDir+"/release.json")
+	before := u.restarts(u.t)
+	u.await("the planted fault shows: a program on trial is started more often than it may be", func() bool { return u.restarts(u.t) > before+2*upgrade.TriesNew+1 })
+	if s := u.rests(); s != nil {
+		u.t.Errorf("the planted fault is not found: the upgrade has ended %s", s.Upgrade.State)
+	}
+	u.dropIn(u.t, matrixUnit("", ""))
+	u.hour()
+	if s := u.awaitRest("it ends once the helper counts", number); s.Upgrade.State != rolledBack {
+		u.t.Errorf("it ended %s", s.Upgrade.State)
+	}
+	u.far.awaitAll(u.t)
+}
