@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 	"syscall"
 )
@@ -14,6 +15,7 @@ var advices = [...]struct {
 	{syscall.ENOSPC, "free space on the disk of state_dir (df; du -x); weir goes on by itself"},
 	{syscall.EDQUOT, "raise the quota, or free space; weir goes on by itself"},
 	{syscall.EROFS, "the file system of state_dir is read-only: dmesg says why; after an error of the device it takes a check (stop weir, fsck) or a reboot"},
+	{syscall.EACCES, "the user that weir runs as may not: was something made there by another one? chown -R to the user of the service, for example: chown -R weir: /var/lib/weir"},
 	{syscall.EIO, "the device of state_dir fails: dmesg, then fsck; if it happens again, replace the medium"},
 }
 
@@ -30,6 +32,9 @@ func ofDisk(err error) bool {
 // advise adds what to do to an error of the disk; any other stays as it is.
 func advise(err error) error {
 	for _, a := range advices {
+		if file := (*fs.PathError)(nil); a.err == syscall.EACCES && !errors.As(err, &file) { // of a port
+			continue
+		}
 		if errors.Is(err, a.err) {
 			return advisedError{err, a.what}
 		}

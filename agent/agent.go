@@ -150,6 +150,9 @@ func (a *Agent) open() (err error) {
 	if a.lock, err = takeLock(dir); err != nil {
 		return err
 	}
+	if a.lock.user != 0 {
+		a.log.Info("root works as the user that state_dir belongs to", "user", a.lock.user)
+	}
 	if err := refuseCutShort(dir); err != nil {
 		return err
 	}

@@ -14,9 +14,12 @@ import (
 var ErrLocked = errors.New("state_dir is in use by another weir process")
 
 // Lock holds state_dir for this process. The kernel drops it when the process dies, however it dies.
-type Lock struct{ file *os.File }
+type Lock struct {
+	file *os.File
+	user int // who the process has become for it; 0: nobody
+}
 
-// LockStateDir creates state_dir when missing, takes its lock and signs it. ErrLocked names the holder's process id.
+// LockStateDir creates state_dir when missing, takes its lock and signs it. ErrLocked names the holder's process id. Root becomes the user that state_dir belongs to.
 func LockStateDir(dir string) (*Lock, error) {
 	l, err := takeLock(dir)
 	if err == nil {
@@ -27,6 +30,7 @@ func LockStateDir(dir string) (*Lock, error) {
 
 // takeLock is LockStateDir that writes nothing where the lock is there already: a start that fails, again and again, is to wear no flash.
 func takeLock(dir string) (*Lock, error) {
+	user := becomeOwner(dir)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("create state_dir: %w", err)
 	}
@@ -43,7 +47,7 @@ func takeLock(dir string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	return &Lock{file: f}, nil
+	return &Lock{file: f, user: user}, nil
 }
 
 // sign writes this process's id, for people; the lock itself is the kernel's. Until then the file has the one of whoever held it before.

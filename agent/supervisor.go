@@ -207,7 +207,7 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 	s.restarts++
 	s.failure = err
 	s.mu.Unlock()
-	s.log.Error("pipeline failed; it restarts from its newest checkpoint", "error", err, "wait", wait)
+	s.log.Error("pipeline failed; it restarts from its newest checkpoint", "error", advise(err), "wait", wait)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
