@@ -133,7 +133,7 @@ func TestRetakeOfATrialFindsItsFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.await("the old plan does not start", func(s *api.Status) bool {
-		return s.Apply.State == string(apply.Restoring) && s.Pipelines[0].State == string(PipelineFailed) && strings.Contains(s.Pipelines[0].Error, "break continuity")
+		return s.Apply.State == string(apply.Restoring) && len(s.Pipelines) > 0 && s.Pipelines[0].State == string(PipelineFailed) && strings.Contains(s.Pipelines[0].Error, "break continuity")
 	})
 	b.stop()
 	<-b.done
