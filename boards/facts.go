@@ -1,10 +1,12 @@
 package boards
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,13 +16,7 @@ var treeDirs = []string{"proc/device-tree", "sys/firmware/devicetree/base"}
 
 // Read looks at the machine below root, "/" for the one that this runs on. What cannot be read stays empty: a container hides much of it.
 func Read(root string) Facts {
-	read := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			return ""
-		}
-		return string(b)
-	}
+	read := func(name string) string { return readShort(filepath.Join(root, name)) }
 	f := Facts{Vendor: strings.TrimSpace(read("sys/class/dmi/id/sys_vendor")), Product: strings.TrimSpace(read("sys/class/dmi/id/product_name"))}
 	for _, dir := range treeDirs {
 		if list := treeStrings(read(dir + "/compatible")); len(f.Compatible) == 0 {
@@ -36,6 +32,30 @@ func Read(root string) Facts {
 		f.Machine = uname()
 	}
 	return f
+}
+
+// factMax bounds what is read of one: the longest known list of a device tree has some 200 bytes.
+const factMax = 4096
+
+// readShort gives the beginning of a file. What is no file of its own kind (a pipe would never end), or has bytes that no terminal should be sent, is nothing.
+func readShort(name string) string {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	b, err := io.ReadAll(io.LimitReader(f, factMax))
+	if err != nil {
+		return ""
+	}
+	control := func(c rune) bool { return c != 0 && c != '\n' && !unicode.IsPrint(c) && c != '\t' }
+	if strings.ContainsFunc(string(b), control) {
+		return ""
+	}
+	return string(b)
 }
 
 // treeStrings takes the strings of a property apart (Devicetree Specification 0.4, 2.2.4: each ends with a zero byte).
