@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,7 +53,7 @@ func readShort(name string) string {
 		return ""
 	}
 	control := func(c rune) bool { return c != 0 && c != '\n' && !unicode.IsPrint(c) && c != '\t' }
-	if strings.ContainsFunc(string(b), control) {
+	if !utf8.Valid(b) || strings.ContainsFunc(string(b), control) {
 		return ""
 	}
 	return string(b)
