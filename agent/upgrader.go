@@ -56,8 +56,8 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 	}
 	rec, err := u.store.Read()
 	if err != nil {
-		if !a.runs() {
-			return nil, err
+		if standing := errors.Is(err, upgrade.ErrDamaged) || errors.Is(err, upgrade.ErrVersion); !a.runs() || !standing {
+			return nil, err // what the disk refuses now, it may give the next start
 		}
 		u.broken = err
 		u.act = upgrade.Act{Run: upgrade.RunNone, Do: upgrade.Control, Why: err.Error()}
