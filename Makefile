@@ -130,7 +130,7 @@ test: deps build ## every test: unit, property, crash states, known answers, a s
 
 .PHONY: systemd
 systemd: deps ## the Debian package in a root with systemd as PID 1: install, stop, crashes, watchdog, credentials, upgrades (needs root; else it says NOT TESTED HERE)
-	WEIR_SYSTEMD=1 $(GO) test -v -timeout 20m ./tests/systemd
+	WEIR_SYSTEMD=1 $(GO) test -v -timeout 40m ./tests/systemd
 
 .PHONY: upgrade-matrix
 upgrade-matrix: deps ## upgrades of a real agent by the real helper under systemd: each bad program and release, a crash at each durable step of both programs, full disks, a wrong clock; some 15 minutes (needs root)
