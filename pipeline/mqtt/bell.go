@@ -5,12 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
-	"net/url"
-	"sync"
 	"time"
-
-	paho "github.com/eclipse/paho.mqtt.golang"
 )
 
 // bellPacketMax bounds a packet of the doorbell's connection: its messages are numbers, and the library allocates what the broker says.
@@ -61,53 +56,14 @@ func (b *Bell) Run(ctx context.Context, ring func(payload []byte), heard func(bo
 
 // listen is one connection, until it is lost.
 func (b *Bell) listen(ctx context.Context, ring func([]byte), ready func()) error {
-	secret, err := Password(&b.config)
+	l, err := listenTo(ctx, &b.config, "-fleet", b.topic, bellPacketMax, ring)
 	if err != nil {
 		return err
 	}
-	lost := make(chan struct{})
-	gone := sync.OnceFunc(func() { close(lost) })
-	var release func() bool
-	o := paho.NewClientOptions().
-		AddBroker("tcp://" + b.config.Name). // never dialled: the function below does
-		SetClientID(b.config.ClientID + "-fleet").SetUsername(b.config.Username).SetPassword(secret).
-		SetCleanSession(true).SetProtocolVersion(4).
-		SetAutoReconnect(false).SetConnectRetry(false).
-		SetKeepAlive(b.config.KeepAlive).SetPingTimeout(b.config.PingTimeout).
-		SetConnectTimeout(b.config.ConnectTimeout).SetWriteTimeout(requestTimeout).
-		SetConnectionLostHandler(func(paho.Client, error) { gone() }).
-		SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (net.Conn, error) {
-			conn, err := Dial(ctx, &b.config)
-			if err != nil {
-				return nil, err
-			}
-			release = context.AfterFunc(ctx, func() { _ = conn.Close() }) // a handshake ends with ctx as well
-			return &subackGuard{Conn: conn, asked: 1, most: bellPacketMax}, nil
-		})
-	client := paho.NewClient(o)
-	connect := client.Connect()
-	<-connect.Done()
-	if release != nil {
-		defer release()
-	}
-	defer client.Disconnect(0) // waits for the library's goroutines
-	if err := connect.Error(); err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	token := client.Subscribe(b.topic, 0, func(_ paho.Client, m paho.Message) { ring(m.Payload()) }).(*paho.SubscribeToken)
-	select {
-	case <-token.Done():
-	case <-lost:
-		return errConnectionLost
-	case <-time.After(b.config.ConnectTimeout):
-		return fmt.Errorf("subscribe: %w", ErrDead)
-	}
-	if code := token.Result()[b.topic]; token.Error() != nil || code > 2 {
-		return fmt.Errorf("the broker answered %#x: let this user read %s: %w", code, b.topic, ErrRefused)
-	}
+	defer l.close()
 	ready()
 	select {
-	case <-lost:
+	case <-l.lost:
 		return errConnectionLost
 	case <-ctx.Done():
 		return ctx.Err()

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	paho "github.com/eclipse/paho.mqtt.golang"
 )
 
 // A broker with a full queue drops, and MQTT 3.1.1 has no way to say so. Some count it on a topic: mosquitto on
@@ -106,54 +102,16 @@ func (s *Session) dropProblem(err error) {
 
 // readDrops is one connection, until it is lost.
 func (s *Session) readDrops(ctx context.Context) error {
-	secret, err := Password(&s.config)
+	first := make(chan struct{})
+	once := sync.OnceFunc(func() { close(first) })
+	l, err := listenTo(ctx, &s.config, "-drops", s.config.DroppedTopic, 0, func(payload []byte) {
+		s.dropReading(string(payload))
+		once()
+	})
 	if err != nil {
 		return err
 	}
-	lost, first := make(chan struct{}), make(chan struct{})
-	gone := sync.OnceFunc(func() { close(lost) })
-	var release func() bool
-	o := paho.NewClientOptions().
-		AddBroker("tcp://" + s.config.Name). // never dialled: the function below does
-		SetClientID(s.config.ClientID + "-drops").SetUsername(s.config.Username).SetPassword(secret).
-		SetCleanSession(true).SetProtocolVersion(4).
-		SetAutoReconnect(false).SetConnectRetry(false).
-		SetKeepAlive(s.config.KeepAlive).SetPingTimeout(s.config.PingTimeout).
-		SetConnectTimeout(s.config.ConnectTimeout).SetWriteTimeout(requestTimeout).
-		SetConnectionLostHandler(func(paho.Client, error) { gone() }).
-		SetCustomOpenConnectionFn(func(*url.URL, paho.ClientOptions) (net.Conn, error) {
-			conn, err := Dial(ctx, &s.config)
-			if err != nil {
-				return nil, err
-			}
-			release = context.AfterFunc(ctx, func() { _ = conn.Close() }) // a handshake ends with ctx as well
-			return &subackGuard{Conn: conn, asked: 1}, nil
-		})
-	client := paho.NewClient(o)
-	connect := client.Connect()
-	<-connect.Done()
-	if release != nil {
-		defer release()
-	}
-	defer client.Disconnect(0) // waits for the library's goroutines
-	if err := connect.Error(); err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	once := sync.OnceFunc(func() { close(first) })
-	token := client.Subscribe(s.config.DroppedTopic, 0, func(_ paho.Client, m paho.Message) {
-		s.dropReading(string(m.Payload()))
-		once()
-	}).(*paho.SubscribeToken)
-	select {
-	case <-token.Done():
-	case <-lost:
-		return errConnectionLost
-	case <-time.After(s.config.ConnectTimeout):
-		return fmt.Errorf("subscribe: %w", ErrDead)
-	}
-	if code := token.Result()[s.config.DroppedTopic]; token.Error() != nil || code > 2 {
-		return fmt.Errorf("the broker answered %#x: let this user read it: %w", code, ErrRefused)
-	}
+	defer l.close()
 	silence := time.NewTimer(s.patience.silence)
 	defer silence.Stop()
 	for {
@@ -163,7 +121,7 @@ func (s *Session) readDrops(ctx context.Context) error {
 			silence.Stop()
 		case <-silence.C:
 			s.dropProblem(errNoCount) // and listen on
-		case <-lost:
+		case <-l.lost:
 			return errConnectionLost
 		case <-ctx.Done():
 			return ctx.Err()
