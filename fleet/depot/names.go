@@ -110,7 +110,7 @@ func (n Name) String() string {
 	esc := bucket.Escape
 	switch n.Kind {
 	case KindRoot:
-		return fmt.Sprintf("%sroot/%d%s", Prefix, n.Number, suffix)
+		return fmt.Sprintf("%sroots/%d%s", Prefix, n.Number, suffix)
 	case KindRelease:
 		return Prefix + "release/" + n.SHA + suffix
 	case KindChunk:
@@ -156,7 +156,7 @@ func parse(name string) (n Name, ok bool) {
 	}
 	last := strings.TrimSuffix(parts[len(parts)-1], suffix)
 	switch head, count := parts[0], len(parts); {
-	case head == "root" && count == 2:
+	case head == "roots" && count == 2:
 		n.Kind = KindRoot
 		n.Number, ok = number(last)
 	case head == "release" && count == 2:

@@ -31,7 +31,7 @@ func TestParseIsTheInverse(t *testing.T) {
 
 func TestNamesAreThoseOfTheFormat(t *testing.T) {
 	for is, want := range map[string]string{
-		Root(2): "_fleet/root/2.json", Release(sha): "_fleet/release/" + sha + ".json", Chunk(sha): "_fleet/chunk/" + sha, Rollout("stable"): "_fleet/channel/stable/rollout.json",
+		Root(2): "_fleet/roots/2.json", Release(sha): "_fleet/release/" + sha + ".json", Chunk(sha): "_fleet/chunk/" + sha, Rollout("stable"): "_fleet/channel/stable/rollout.json",
 		ChannelCommands("stable"): "_fleet/channel/stable/commands.json", History("stable", 4): "_fleet/channel/stable/history/4.json", DeviceCommands("a b"): "_fleet/device/a~20b/commands.json",
 		State("gw"): "_fleet/report/gw/state.json", Result("gw", "device/gw", 1, 5): "_fleet/report/gw/result/device~2Fgw-5-1.json", File("gw", "x/y"): "_fleet/report/gw/file/x/y",
 		Progress("r1", "gw"): "_fleet/rollout/r1/gw.json",
@@ -43,7 +43,7 @@ func TestNamesAreThoseOfTheFormat(t *testing.T) {
 }
 
 func TestNamesThatAreNone(t *testing.T) {
-	for _, s := range []string{"", "_fleet/", "_fleet/root/0.json", "_fleet/root/01.json", "_fleet/root/1", "_fleet/release/xx.json", "_fleet/chunk/" + strings.ToUpper(sha), "gw/claim", "_fleet/channel//rollout.json",
+	for _, s := range []string{"", "_fleet/", "_fleet/roots/0.json", "_fleet/roots/01.json", "_fleet/roots/1", "_fleet/release/xx.json", "_fleet/chunk/" + strings.ToUpper(sha), "gw/claim", "_fleet/channel//rollout.json",
 		"_fleet/device/gw/commands", "_fleet/report/gw/result/x-1.json", "_fleet/report/gw/file/", "_fleet/report/gw/file/a//b", "_fleet/report/gw/file/a~2Fb", "_fleet/rollout/r/a~0A.json", "_fleet/channel/stable/other.json"} {
 		if n, err := Parse(s); err == nil {
 			t.Errorf("%q is taken for %+v", s, n)
