@@ -15,7 +15,6 @@ import (
 
 	"github.com/weirstream/weir/agent/clock"
 	"github.com/weirstream/weir/agent/upgrade"
-	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -150,9 +149,12 @@ func (u *upgrader) listen(h helped) error {
 	case u.rec.State == upgrade.Switched && u.here.Booted == u.rec.Active && (!u.here.Rescue || u.rec.Rescue):
 		return u.refused(h)
 	case u.rec.State == upgrade.Probation && u.here.Booted == u.rec.Standby:
-		u.killed, err = h.Killed(u.rec.Target.SHA256)
+		if u.killed, err = h.Killed(u.rec.Target.SHA256); err != nil { // one reason less to go back: no reason to keep the program from being tried
+			u.agent.log.Warn("how the program on trial has ended before is not known", "error", err)
+		}
+		return nil
 	}
-	return err
+	return nil
 }
 
 // refused ends an upgrade whose program the helper would not run: it has never been on trial, so that nothing is said against it.
@@ -270,16 +272,6 @@ func (u *upgrader) why() string {
 // errUpgrading: pipelines are not their own masters while the program changes.
 var errUpgrading = errors.New("an upgrade is under way")
 
-func (u *upgrader) saving(name string) *upgrade.Saving {
-	for i := range u.rec.Savings {
-		if u.rec.Savings[i].Name == name {
-			return &u.rec.Savings[i]
-		}
-	}
-	return nil
-}
-
-// heldBack is what holds the results of a run, nil when they may leave; live: those of its sinks that say so may.
 func (u *upgrader) heldBack(name string) (held *probation, live bool) {
 	if s := u.saving(name); s != nil {
 		return u.held, s.Live
@@ -289,78 +281,6 @@ func (u *upgrader) heldBack(name string) (held *probation, live bool) {
 
 // controls tells that this process has no brokers and no pipelines.
 func (u *upgrader) controls() bool { return u.act.Do == upgrade.Control }
-
-func savedOfSaving(s *upgrade.Saving) saved {
-	out := saved{Name: s.Name, UUID: s.UUID, Plan: s.Plan, Savepoint: s.Savepoint, SHA256: s.SHA256, Checkpoint: s.Checkpoint, Position: s.Position}
-	for _, e := range s.Ends {
-		out.Ends = append(out.Ends, pipeline.SinkMark{UID: e.UID, Seq: e.Seq})
-	}
-	return out
-}
-
-// backTo is where pipelines go on from when the program is gone back from: not those whose results have left.
-func (u *upgrader) backTo() (list []saved) {
-	for i := range u.rec.Savings {
-		if s := &u.rec.Savings[i]; !s.Live && s.Savepoint != "" {
-			list = append(list, savedOfSaving(s))
-		}
-	}
-	return list
-}
-
-const upgradeHold = "upgrade/"
-
-// hold keeps the journal from letting go of what S needs (RULES 22). A repeat is harmless.
-func (u *upgrader) hold() {
-	if u.rec.Holds() {
-		for _, s := range u.backTo() {
-			u.agent.retain(upgradeHold, s)
-		}
-	}
-}
-
-func (u *upgrader) unhold() {
-	for _, s := range u.rec.Savings {
-		u.agent.journal.Release(upgradeHold + s.UUID)
-	}
-}
-
-// highest is the highest position that may be gone back to.
-func (u *upgrader) highest() (high pipeline.Position) {
-	if u.rec.Holds() {
-		for _, s := range u.rec.Savings {
-			high = max(high, pipeline.Position(s.Position))
-		}
-	}
-	return high
-}
-
-// uncommitted is where the pipelines stood whose program is on trial, or is gone back from: what was made behind it does not count (handover).
-func (u *upgrader) uncommitted() (map[string]saved, error) {
-	rec := u.record()
-	list := map[string]saved{}
-	switch rec.State {
-	case upgrade.Switched, upgrade.Probation, upgrade.Committing, upgrade.Rollback, upgrade.Restoring:
-	default:
-		return list, nil
-	}
-	for i := range rec.Savings {
-		s := &rec.Savings[i]
-		if s.Live || s.Savepoint == "" {
-			continue
-		}
-		if rec.State == upgrade.Restoring {
-			if pending, err := restorePendingIn(u.agent.pipelineDir(s.UUID)); err != nil || !pending {
-				if err != nil {
-					return nil, err
-				}
-				continue
-			}
-		}
-		list[s.Name] = savedOfSaving(s)
-	}
-	return list, nil
-}
 
 // busy tells why nothing else may change what runs; nil: it may. It is for others than run's goroutine.
 func (u *upgrader) busy() error {
