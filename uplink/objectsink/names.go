@@ -15,22 +15,7 @@ import (
 
 // streamDir is the directory of a stream, with its slash.
 func streamDir(s uplink.Stream) string {
-	return escape(s.Gateway) + "/" + escape(s.Pipeline) + "/" + escape(s.Sink) + "/"
-}
-
-// escape makes one path element of any text: what is not safe in a file name and an object's key becomes ~XX.
-func escape(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		safe := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' && i > 0 || c == '.' && i > 0
-		if safe {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "~%02X", c)
-		}
-	}
-	return b.String()
+	return bucket.Escape(s.Gateway) + "/" + bucket.Escape(s.Pipeline) + "/" + bucket.Escape(s.Sink) + "/"
 }
 
 // objectName is the name of a claimed object below the stream's directory; parseName is its inverse.
