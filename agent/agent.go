@@ -106,6 +106,7 @@ type Agent struct {
 	slabs      *pipeline.Slabs
 	codec      *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
 	started    time.Time
+	timers     chan struct{} // takes one when a pipeline's timers may have changed: the ticker's
 	spaceEvery time.Duration // spaceCheckEvery; a test looks itself, when it is ready
 	lastWait   time.Duration // deliverWait; a test waits for all that is left
 	rebirths   *rebirths
@@ -128,7 +129,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{config: cfg, file: cfg.File, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, lastWait: deliverWait, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1),
+	a := &Agent{config: cfg, file: cfg.File, options: o, log: o.Logger, started: time.Now(), spaceEvery: spaceCheckEvery, lastWait: deliverWait, codec: log.NewCodec(), transports: &httpsink.Transports{}, slabs: &pipeline.Slabs{}, failed: make(chan error, 1), refused: make(chan error, 1), timers: make(chan struct{}, 1),
 		allowEmpty: newPermit(o.AllowEmpty), acceptGap: newPermit(o.AcceptGap), fence: newFence(), early: map[string]snapshot.Store{}, deadLocks: map[string]*sync.Mutex{}, die: plantedDeath}
 	if a.fs = o.fs; a.fs == nil {
 		a.fs = disk.OS

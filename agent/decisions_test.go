@@ -120,11 +120,18 @@ func TestTickOnlyWhenDueAndOnce(t *testing.T) {
 			t.Errorf("due %d now %d last %d: %v", c.due, c.now, c.last, got)
 		}
 	}
-	if w := tickWait(pipeline.NoDeadline, 0); w != tickPollMax {
-		t.Errorf("nothing waits: %s", w)
-	}
-	if w := tickWait(50, 100); w != tickPollMin {
-		t.Errorf("overdue: %s", w)
+	for _, c := range []struct {
+		due        int64
+		most, want time.Duration
+	}{
+		{pipeline.NoDeadline, tickPollMax, tickPollMax},
+		{pipeline.NoDeadline, tickRest, tickRest},
+		{int64(time.Second) + 100, tickRest, time.Second},
+		{50, tickRest, tickPollMin}, // overdue
+	} {
+		if w := tickWait(c.due, 100, c.most); w != c.want {
+			t.Errorf("due %d, at most %s: %s, want %s", c.due, c.most, w, c.want)
+		}
 	}
 }
 

@@ -51,12 +51,13 @@ func (a *attempt) newEngine(ctx context.Context, source pipeline.StateSource, st
 		Deliver: func(s pipeline.TaskSnapshot) {
 			a.coordinator.Deliver(s)
 		},
-		Handled: func(n int) { a.coordinator.Records(n) },
-		Loss:    loss,
-		Skip:    a.skip,
-		Slabs:   a.agent.slabs,
-		Ask:     a.agent.wished,
-		Logger:  a.log,
+		Handled:   func(n int) { a.coordinator.Records(n) },
+		Published: a.agent.timersChanged,
+		Loss:      loss,
+		Skip:      a.skip,
+		Slabs:     a.agent.slabs,
+		Ask:       a.agent.wished,
+		Logger:    a.log,
 	})
 }
 

@@ -52,7 +52,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.applier.run(gctx) })
 	group.Go(func() error { return a.upgrader.run(gctx) })
 	group.Go(func() error {
-		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline, stepped: a.clockStepped}
+		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline, worked: a.timers, stepped: a.clockStepped}
 		return t.run(gctx)
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
@@ -165,6 +165,14 @@ func (a *Agent) deliverRest(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// timersChanged wakes the ticker, should it rest.
+func (a *Agent) timersChanged() {
+	select {
+	case a.timers <- struct{}{}:
+	default:
 	}
 }
 

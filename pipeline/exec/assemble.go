@@ -37,7 +37,7 @@ func (p *Pipeline) assemble() ([]chan<- envelope, error) {
 	a := &assembly{p: p, graph: g, sources: map[int]place{}, steps: map[int]place{}, wanted: map[[2]int][]plan.Ref{}}
 	order := stepOrder(g)
 	for ti := range g.Tasks {
-		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver, slabs: p.options.Slabs, fault: p.options.fault}
+		t := &task{name: g.Tasks[ti].Name, order: order, deliver: p.options.Deliver, published: p.options.Published, slabs: p.options.Slabs, fault: p.options.fault}
 		if p.instances > 1 {
 			t.pool = newPool(p.instances, p.options.fault.cores(runtime.GOMAXPROCS(0)))
 		}

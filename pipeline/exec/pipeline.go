@@ -34,6 +34,8 @@ type Options struct {
 	Deliver func(pipeline.TaskSnapshot)
 	// Handled is called, from the reader, with the number of records of each batch that was handed on. Optional.
 	Handled func(records int)
+	// Published is called by a task when NextDeadline may have changed: behind each batch, and when the state is restored. It must not block. Optional.
+	Published func()
 	// Tables makes the tables of steps; nil: all in memory.
 	Tables func(uid string, spec state.Spec) *state.Table
 	// BatchRows is the most entries per batch; it never shows in the results.

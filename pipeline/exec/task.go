@@ -13,30 +13,31 @@ import (
 // task runs its sources, steps and sinks one batch at a time: chained calls, no channel between them. One goroutine
 // owns it from run to return.
 type task struct {
-	name    string
-	sources []*source
-	units   []unit
-	pool    *pool  // nil: everything runs in the task's goroutine
-	ahead   *ahead // the first input, when that is the reader; else nil
-	sinks   []*sink
-	inputs  []<-chan envelope // the reader (nil here: ahead takes from it), and one per upstream task
-	imports [][]*edge         // per input: the local copies of the crossing edges it brings
-	outputs []chan<- envelope
-	exports [][]*edge // per output: the edges that cross to it
-	slabs   *pipeline.Slabs
-	fault   regionFault
-	watches atomic.Pointer[[]watch] // of those who look on; nil: nobody
-	lent    []*pipeline.Out         // that give their slots back behind each batch: no row leaves the task
-	busy    bool                    // entries came since the last barrier
-	toLast  []bool                  // per output: it goes to the last task, which takes the dead letters
-	dead    *deadSink               // nil: dead letters go down with the envelope
-	pending []pipeline.DeadRow
-	order   map[string]int
-	deliver func(pipeline.TaskSnapshot)
-	flow    flow
-	timers  atomic.Pointer[deadlines]
-	counts  atomic.Pointer[Ledger]
-	done    atomic.Uint64 // position handled
+	name      string
+	sources   []*source
+	units     []unit
+	pool      *pool  // nil: everything runs in the task's goroutine
+	ahead     *ahead // the first input, when that is the reader; else nil
+	sinks     []*sink
+	inputs    []<-chan envelope // the reader (nil here: ahead takes from it), and one per upstream task
+	imports   [][]*edge         // per input: the local copies of the crossing edges it brings
+	outputs   []chan<- envelope
+	exports   [][]*edge // per output: the edges that cross to it
+	slabs     *pipeline.Slabs
+	fault     regionFault
+	watches   atomic.Pointer[[]watch] // of those who look on; nil: nobody
+	lent      []*pipeline.Out         // that give their slots back behind each batch: no row leaves the task
+	busy      bool                    // entries came since the last barrier
+	toLast    []bool                  // per output: it goes to the last task, which takes the dead letters
+	dead      *deadSink               // nil: dead letters go down with the envelope
+	pending   []pipeline.DeadRow
+	order     map[string]int
+	deliver   func(pipeline.TaskSnapshot)
+	published func() // Options.Published
+	flow      flow
+	timers    atomic.Pointer[deadlines]
+	counts    atomic.Pointer[Ledger]
+	done      atomic.Uint64 // position handled
 }
 
 // unit is a step, or a keyed region: what a task runs as one.
@@ -234,6 +235,9 @@ func (t *task) batch(ctx context.Context, taken []envelope) error {
 func (t *task) publish() {
 	t.timers.Store(t.deadlines())
 	t.counts.Store(t.ledger())
+	if t.published != nil {
+		t.published()
+	}
 }
 
 // hand has the sinks hand over what there is.

@@ -19,6 +19,9 @@ import (
 const (
 	// watchEvery is how often a connection is looked at for silence and for the end of its first burst.
 	watchEvery = 500 * time.Millisecond
+	// watchRest is the same once nothing has come for watchQuiet looks: each of them wakes the machine.
+	watchRest  = 2 * time.Second
+	watchQuiet = 20
 	// requestTimeout is how long paho may take to hand a packet to its own writer.
 	requestTimeout = 2 * time.Second
 	// pahoEndWait is how long paho gets to notice that its connection is closed.
@@ -138,7 +141,8 @@ func (s *Session) serve(ctx context.Context, t *tap, client paho.Client, lost <-
 	if err := s.proceed(ctx, t, client); err != nil {
 		return s.giveUp(ctx, t, err)
 	}
-	watch := time.NewTicker(watchEvery)
+	every := watchEvery
+	watch := time.NewTicker(every)
 	defer watch.Stop()
 	hint := burst{outage: time.Since(s.offline)}
 	for {
@@ -160,7 +164,10 @@ func (s *Session) serve(ctx context.Context, t *tap, client paho.Client, lost <-
 			if t.dead(now) {
 				return false, fmt.Errorf("ping %s: %w", s.config.URL, ErrDead)
 			}
-			s.look(t, &hint)
+			if next := watchWait(s.look(t, &hint), s.config.PingTimeout); next != every {
+				every = next
+				watch.Reset(every)
+			}
 		case <-lost:
 			return false, errConnectionLost
 		case <-s.failed:
@@ -330,21 +337,31 @@ type burst struct {
 	outage time.Duration
 	seen   uint64
 	over   bool
+	quiet  int // looks since something came
+}
+
+// watchWait is how long it is until the next look, after so many that saw nothing come. Pure.
+func watchWait(quiet int, ping time.Duration) time.Duration {
+	if quiet < watchQuiet || ping/4 < watchEvery {
+		return watchEvery
+	}
+	return min(watchRest, ping/4)
 }
 
 // outageMin: shorter ones fill no queue.
 const outageMin = time.Second
 
-// look notes the last receive time and, once the first burst is over, whether it had just the size of the broker's queue.
-func (s *Session) look(t *tap, b *burst) {
+// look notes the last receive time and, once the first burst is over, whether it had just the size of the broker's queue. It gives the number of looks since something came.
+func (s *Session) look(t *tap, b *burst) int {
 	n := t.arrived.Load()
 	if n != b.seen {
-		b.seen = n
+		b.seen, b.quiet = n, 0
 		s.receivedAt.Store(time.Now().UnixMilli())
-		return
+		return 0
 	}
+	b.quiet++
 	if b.over {
-		return
+		return b.quiet
 	}
 	b.over = true
 	if s.config.QueueHint > 0 && b.outage >= outageMin && n == uint64(s.config.QueueHint) {
@@ -352,4 +369,5 @@ func (s *Session) look(t *tap, b *burst) {
 		s.log.Warn("as many messages as the broker's max_queued_messages came after an outage: more may have been dropped there",
 			"messages", n, "outage", b.outage)
 	}
+	return b.quiet
 }
