@@ -56,6 +56,8 @@ type Channel struct {
 	rollout  *document.Rollout // the newest that counts; nil: none
 	lists    map[string]*document.Commands
 	told     map[string]bool
+	places   map[string]*toldOf // of refused documents, by where they lie
+	failed   map[string]string  // what failed last, by what was done; cleared when it is done
 	work     chan *job
 	done     chan *job
 	busy     bool
@@ -120,7 +122,7 @@ func New(c Config) (*Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := &Channel{Config: c, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, told: map[string]bool{},
+	ch := &Channel{Config: c, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, told: map[string]bool{}, places: map[string]*toldOf{}, failed: map[string]string{},
 		work: make(chan *job), done: make(chan *job), asked: map[*order]time.Time{}, rung: make(chan struct{}, 1)}
 	ch.count.commands, ch.count.refused = map[string]uint64{}, map[string]uint64{}
 	for _, f := range l.Scopes {

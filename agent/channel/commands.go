@@ -83,8 +83,10 @@ func (c *Channel) upgrade(ctx context.Context, j *job, o *Order) Outcome {
 func (c *Channel) begin(ctx context.Context) {
 	for !c.busy && ctx.Err() == nil {
 		o, err := c.pick()
-		if err != nil {
+		if c.failing("begin", err) {
 			c.log.Error("command is not begun", "error", err)
+		}
+		if err != nil {
 			return
 		}
 		if o == nil {

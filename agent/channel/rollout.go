@@ -83,7 +83,7 @@ func (c *Channel) pursue(ctx context.Context) {
 		}
 		err = c.handOver(ctx, r, f)
 	}
-	if err != nil {
+	if c.failing("rollout "+r.ID, err) {
 		c.log.Error("roll-out is not taken up; it is tried again", "rollout", r.ID, "error", err)
 	}
 }

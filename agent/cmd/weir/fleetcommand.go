@@ -112,7 +112,7 @@ func (k *commandFlags) run(c *cobra.Command, do string, gateways []string) error
 	if err != nil {
 		return err
 	}
-	fl, err := k.open(c.Context())
+	fl, err := k.open(c)
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func fleetResultsCommand(f *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "results GATEWAY", Short: "Show what came of the commands to a gateway", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}

@@ -112,7 +112,7 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 	if err != nil {
 		return err
 	}
-	fl, err := r.open(c.Context())
+	fl, err := r.open(c)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (r *releaseFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	fl, err := r.open(c.Context())
+	fl, err := r.open(c)
 	if err != nil {
 		return err
 	}
