@@ -54,6 +54,7 @@ type Channel struct {
 	ledger   *ledger
 	versions map[string]string // of what was read last, by name
 	rollout  *document.Rollout // the newest that counts; nil: none
+	later    bool              // it could not be handed over for what is done here, and is when that is over
 	lists    map[string]*document.Commands
 	told     map[string]bool
 	places   map[string]*toldOf // of refused documents, by where they lie
@@ -168,6 +169,9 @@ func (c *Channel) Run(ctx context.Context) error {
 		case j := <-c.done:
 			c.ended(ctx, j)
 		case <-look.C:
+			if c.later && !underWay(c.Acts.State().Upgrade) && c.Acts.Fenced() == nil { // what kept the roll-out waiting is over
+				c.pursue(ctx)
+			}
 		}
 		if c.Acts.Fenced() != nil {
 			continue
