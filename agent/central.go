@@ -186,7 +186,7 @@ func SigningKey(cfg *config.Config) (ed25519.PrivateKey, error) {
 	if file == "" {
 		file, own = filepath.Join(cfg.StateDir.Value, "identity", "key"), true
 	}
-	b, err := os.ReadFile(file)
+	b, err := disk.ReadPlain(file, keyBytesMost)
 	if own && errors.Is(err, fs.ErrNotExist) {
 		if b, err = makeKey(file); err != nil {
 			return nil, fmt.Errorf("make the key that uploads are signed with: %w", err)

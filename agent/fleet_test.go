@@ -10,6 +10,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -426,5 +427,46 @@ func TestLastLines(t *testing.T) {
 	got := string(l.bytes())
 	if len(got) > lastLinesBytes || len(got) < lastLinesBytes/2 || !strings.HasPrefix(got, "line ") || !strings.HasSuffix(got, "line 4999 of many, all of which have some words in them\n") {
 		t.Errorf("%d bytes, from %.20q", len(got), got)
+	}
+}
+
+// TestRedactedIsQuoted: a config may be JSON.
+func TestRedactedIsQuoted(t *testing.T) {
+	text := `{"sinks": [{"http": {"url": "https://h/x", "headers": {"X-Auth": "secret1", "Other": "secret2"}, "batch": 5}}]}
+"http":
+  "headers":
+    "X-Auth": secret3
+    More: |
+      secret4
+  'headers' : {
+    X: secret5,
+    Y: secret6
+  }
+  batch: 5
+`
+	got := string(redacted([]byte(text)))
+	for i := range 6 {
+		if secret := fmt.Sprintf("secret%d", i+1); strings.Contains(got, secret) {
+			t.Errorf("%s is left:\n%s", secret, got)
+		}
+	}
+	if !strings.Contains(got, "  batch: 5") {
+		t.Errorf("too much is gone:\n%s", got)
+	}
+}
+
+// TestLedgerHoldsNoConfig: of a command that is under way the ledger has the whole text of a config, as one string.
+func TestLedgerHoldsNoConfig(t *testing.T) {
+	config := "sinks:\n  - http:\n      headers:\n        X-Auth: secret1\n        Y: \"sec ret2, and more\"\n"
+	ledger, err := json.Marshal(map[string]any{"format": 1, "orders": []any{map[string]any{"id": "c1", "serial": 7, "command": map[string]any{"do": "apply", "config": config}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(withoutConfigs(ledger))
+	if strings.Contains(got, "ret") || strings.Contains(got, "X-Auth") || !strings.Contains(got, `"c1"`) || !strings.Contains(got, "apply") {
+		t.Errorf("%s", got)
+	}
+	if got := string(withoutConfigs(ledger[:len(ledger)-3])); strings.Contains(got, "ret") {
+		t.Errorf("cut short: %s", got)
 	}
 }

@@ -30,6 +30,8 @@ const (
 	tryWait, tryMost = 15 * time.Second, 30 * time.Minute
 	// diagnosticsMost bounds one file of an archive.
 	diagnosticsMost = 1 << 20
+	// recordMost bounds a file that goes into one.
+	recordMost = 16 << 20
 )
 
 // uploadTry is how often a file could not be handed in, and when it is tried next.
@@ -87,7 +89,7 @@ func (s *fleetSide) sealed(dir, file string) (name string, body []byte, err erro
 		err = fmt.Errorf("%s has %d bytes, and %d at most are handed in: it stays on the device", file, info.Size(), handInMost)
 	}
 	if err == nil {
-		body, err = os.ReadFile(file)
+		body, err = disk.ReadPlain(file, handInMost)
 	}
 	if err != nil {
 		return "", nil, err
@@ -161,12 +163,12 @@ func (s *fleetSide) archive() ([]byte, error) {
 		body []byte
 	}{{"status.json", status}, {"metrics.txt", metrics.Bytes()}, {"config.yaml", redacted(a.roster.Load().config.Text)}, {"log.txt", a.lines.bytes()}}
 	for _, name := range []string{"pipelines.json", "flash.json", "apply/record", "upgrade/rec.0", "upgrade/rec.1", "fleet/ledger.json"} {
-		b, err := os.ReadFile(filepath.Join(a.config.StateDir.Value, name))
+		b, err := disk.ReadPlain(filepath.Join(a.config.StateDir.Value, name), recordMost)
 		if err != nil {
 			continue // it is not there, which the archive shows
 		}
 		if name == "fleet/ledger.json" {
-			b = redacted(b)
+			b = withoutConfigs(b)
 		}
 		files = append(files, struct {
 			name string
@@ -194,7 +196,7 @@ var (
 	secretFlow = regexp.MustCompile(`(?i)(["']?[\w.-]*(?:password|passwd|secret|token|authorization|cookie|api[-_]?key|private)[\w.-]*["']?\s*:\s*)("[^"]*"|'[^']*'|[^,}\s]+)`)
 	userInURL  = regexp.MustCompile(`(://)[^/@\s"']+@`)
 	fileKey    = regexp.MustCompile(`(?i)_file["']?\s*:`)
-	headerLine = regexp.MustCompile(`(?i)headers\s*:`)
+	headerLine = regexp.MustCompile(`(?i)headers["']?\s*:`)
 )
 
 // uncommented is a line without its comment: nobody knows what people write there.
@@ -253,4 +255,34 @@ func redacted(text []byte) []byte {
 		out.Write(userInURL.ReplaceAll(line, []byte("${1}REDACTED@")))
 	}
 	return out.Bytes()
+}
+
+// withoutConfigs is the channel's ledger with the length of a config in place of its text, which is in it as one string: nothing finds secrets in there line by line.
+func withoutConfigs(ledger []byte) []byte {
+	var whole map[string]any
+	if err := json.Unmarshal(ledger, &whole); err != nil {
+		return []byte("left out: it cannot be read: " + err.Error() + "\n")
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, one := range v {
+				walk(one)
+			}
+		case map[string]any:
+			for name, one := range v {
+				if text, is := one.(string); is && name == "config" {
+					v[name] = fmt.Sprintf("REDACTED: %d bytes", len(text))
+				}
+				walk(one)
+			}
+		}
+	}
+	walk(whole)
+	b, err := json.MarshalIndent(whole, "", "  ")
+	if err != nil {
+		return nil
+	}
+	return b
 }

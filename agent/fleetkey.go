@@ -12,12 +12,16 @@ import (
 
 	"github.com/weirstream/weir/agent/channel"
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink/central"
 	"github.com/weirstream/weir/uplink/durable"
 )
 
 // nextKey is beside the gateway's key: it takes its place once a result that the old one has signed tells of it.
 const nextKey = "key.next"
+
+// keyBytesMost is more than any key has.
+const keyBytesMost = 64 << 10
 
 func (s *fleetSide) keyDir() string {
 	return filepath.Join(s.agent.config.StateDir.Value, "identity")
@@ -41,7 +45,7 @@ func (s *fleetSide) rotateKey(o *channel.Order) channel.Outcome {
 		return refusedBy(fmt.Errorf("the command is for the key %s, and this gateway has %s", o.PublicKey, is))
 	}
 	file := filepath.Join(s.keyDir(), nextKey)
-	b, err := os.ReadFile(file)
+	b, err := disk.ReadPlain(file, keyBytesMost)
 	if errors.Is(err, fs.ErrNotExist) {
 		b, err = makeKey(file)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/weirstream/weir/agent/compat"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -87,7 +88,7 @@ const powerDir = "/sys/class/power_supply"
 
 // release is that of the record, verified again: the file may have been changed since.
 func (u *upgrader) release() (*release, *document.Artifact, error) {
-	b, err := os.ReadFile(u.path(releaseFile))
+	b, err := disk.ReadPlain(u.path(releaseFile), signed.BytesMax)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the release: %w", err)
 	}
@@ -124,13 +125,24 @@ func (u *upgrader) fetch(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Progress: func(n int64, _ error) { u.waits(fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)) }}
+	told := false
+	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Progress: func(n int64, why error) {
+		here := fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)
+		if why != nil {
+			here += "; " + why.Error()
+		}
+		u.waits(here)
+		if why != nil && !told {
+			u.agent.log.Warn("upgrade's pieces do not come; they are asked for again", "number", u.rec.Number, "error", why)
+		}
+		told = why != nil
+	}}
 	if l.File == "" { // a document asked for it
 		if f.Chunks, f.Pause, err = u.agent.fleetChunks(); err != nil {
 			return unfitFor(upgrade.CauseFetch, "%w", err)
 		}
 	} else {
-		file, err := os.Open(l.File)
+		file, err := disk.OpenPlain(l.File)
 		if err != nil {
 			return unfitFor(upgrade.CauseFetch, "read the artifact: %w", err)
 		}
@@ -173,7 +185,7 @@ func (c *fileChunks) Get(_ context.Context, sha string) ([]byte, error) {
 
 // stage has the new program test itself, and puts it into its slot. Nothing runs it yet.
 func (u *upgrader) stage(ctx context.Context) error {
-	f, err := os.Open(u.path(slotFile))
+	f, err := disk.OpenPlain(u.path(slotFile))
 	if err != nil {
 		return unfitFor(upgrade.CauseStage, "%w", err)
 	}

@@ -55,7 +55,7 @@ func (u *upgrader) trust() (*signed.Trust, error) {
 	if file == "" {
 		return nil, errors.New("fleet.root is not set: nobody's signature counts here")
 	}
-	b, err := os.ReadFile(file)
+	b, err := disk.ReadPlain(file, signed.BytesMax)
 	if err != nil {
 		return nil, fmt.Errorf("fleet.root: %w", err)
 	}
@@ -64,7 +64,7 @@ func (u *upgrader) trust() (*signed.Trust, error) {
 		return nil, fmt.Errorf("fleet.root %s: %w", file, err)
 	}
 	for {
-		b, err := os.ReadFile(u.path(fmt.Sprintf("root-%d.json", t.Version()+1)))
+		b, err := disk.ReadPlain(u.path(fmt.Sprintf("root-%d.json", t.Version()+1)), signed.BytesMax)
 		if errors.Is(err, fs.ErrNotExist) {
 			return t, nil
 		}
@@ -191,14 +191,11 @@ func (u *upgrader) self() (t upgrade.Target, err error) {
 
 // sumOf is the digest of a regular file, hex, and its size.
 func sumOf(name string) (string, int64, error) {
-	f, err := os.Open(name)
+	f, err := disk.OpenPlain(name)
 	if err != nil {
 		return "", 0, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", 0, errors.Join(err, errors.New("it is no file"))
-	}
 	sum := sha256.New()
 	n, err := io.Copy(sum, f)
 	return hex.EncodeToString(sum.Sum(nil)), n, err
@@ -219,6 +216,13 @@ func (u *upgrader) tidy() {
 	names, err := filepath.Glob(filepath.Join(SavepointDir(u.agent.config), upgradeSavepoints+"*"+SavepointSuffix))
 	for _, name := range names {
 		err = errors.Join(err, os.Remove(name))
+	}
+	for _, name := range []string{slotFile, slotFile + ".part", slotFile + ".of", releaseFile, localFile} { // a directory is nobody's there, and a rename does not replace it
+		for _, name := range []string{u.path(name), u.path(name) + ".tmp"} {
+			if info, lerr := os.Lstat(name); lerr == nil && info.IsDir() {
+				err = errors.Join(err, os.RemoveAll(name))
+			}
+		}
 	}
 	err = errors.Join(err, upgrade.Discard(disk.OS, u.store.Dir))
 	if err != nil {

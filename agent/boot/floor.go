@@ -11,21 +11,43 @@ import (
 	"github.com/weirstream/weir/agent/upgrade"
 )
 
-// floor is the least secure version that is run.
-func (p *Places) floor() (uint64, error) {
-	b, there, err := readOwn(filepath.Join(p.Dir, floorFile), p.Owner, smallMax)
-	if err != nil || !there {
-		return 0, err
+// floor is the least secure version that is run: the higher one of two files, as far as they can be read. A floor that cannot be read keeps every slot from running, and flash loses files.
+func (p *Places) floor() (floor uint64, err error) {
+	readable := false
+	for _, name := range []string{floorFile, floorCopy} {
+		n, there, rerr := p.readFloor(filepath.Join(p.Dir, name))
+		if rerr != nil {
+			err = errors.Join(err, rerr)
+		} else if there {
+			floor, readable = max(floor, n), true
+		}
 	}
-	n, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", filepath.Join(p.Dir, floorFile), err)
+	if readable {
+		return floor, nil
 	}
-	return n, nil
+	return 0, err
 }
 
+func (p *Places) readFloor(name string) (n uint64, there bool, err error) {
+	b, there, err := readOwn(name, p.Owner, floorMax)
+	if err != nil || !there {
+		return 0, there, err
+	}
+	if n, err = strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64); err != nil {
+		return 0, true, fmt.Errorf("%s is damaged: want one number, the secure version of what was committed last", name)
+	}
+	return n, true, nil
+}
+
+// raiseFloor writes the copy first: a crash behind it has raised the floor.
 func (p *Places) raiseFloor(to uint64) error {
-	return p.keep(filepath.Join(p.Dir, floorFile), strconv.AppendUint(nil, to, 10))
+	number := strconv.AppendUint(nil, to, 10)
+	for _, name := range []string{floorCopy, floorFile} {
+		if err := p.keep(filepath.Join(p.Dir, name), number); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // committed raises the floor to what the release asks for, once its program has been committed, and empties slots below it.

@@ -96,7 +96,7 @@ func (p *Places) copyStaged(ctx context.Context, tmp string, artifact *document.
 		first, _ = hashOf(ctx, io.NewSectionReader(from, 0, programMax))
 	}
 	p.step("copy")
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.RemoveAll(tmp); err != nil {
 		return err
 	}
 	to, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
@@ -144,10 +144,13 @@ func (p *Places) openStaged(sizeMax int64) (*os.File, error) {
 func (p *Places) replace(s upgrade.Slot, tmp string, about About) error {
 	dir := p.slot(s)
 	p.step("remove about")
-	if err := os.Remove(filepath.Join(dir, aboutFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.RemoveAll(filepath.Join(dir, aboutFile)); err != nil {
 		return err
 	}
 	if err := p.syncDir(dir); err != nil {
+		return err
+	}
+	if err := p.makeWay(p.program(s)); err != nil {
 		return err
 	}
 	p.step("rename program")
@@ -170,7 +173,7 @@ func (p *Places) clear(s upgrade.Slot) error {
 		return nil
 	}
 	p.step("remove slot " + string(s))
-	if err := os.Remove(filepath.Join(dir, aboutFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.RemoveAll(filepath.Join(dir, aboutFile)); err != nil {
 		return err
 	}
 	if err := p.syncDir(dir); err != nil {

@@ -23,7 +23,7 @@ func (p *Places) keep(name string, data []byte) error {
 	base := filepath.Base(name)
 	p.step("write " + base)
 	tmp := name + ".tmp"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.RemoveAll(tmp); err != nil {
 		return fmt.Errorf("remove %s: %w", tmp, err)
 	}
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o644)
@@ -39,11 +39,35 @@ func (p *Places) keep(name string, data []byte) error {
 		os.Remove(tmp) // of a full disk it gives the space back; a leftover is harmless
 		return fmt.Errorf("write %s: %w", tmp, err)
 	}
+	if err := p.makeWay(name); err != nil {
+		return err
+	}
 	p.step("rename " + base)
 	if err := os.Rename(tmp, name); err != nil {
 		return fmt.Errorf("rename %s: %w", tmp, err)
 	}
 	return p.syncDir(filepath.Dir(name))
+}
+
+// asideSuffix is of a directory that lay where a file or a link of the helper's has to be.
+const asideSuffix = ".aside"
+
+// makeWay sets a directory aside that lies in the place of a file or a link, as a copy of the helper's directory has one that followed the link. A rename does not replace it, and nothing would ever be linked again.
+func (p *Places) makeWay(name string) error {
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	aside := name + asideSuffix
+	p.say(warning, "%s is a directory, and is set aside as %s", name, aside)
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	p.step("set aside " + filepath.Base(name))
+	return os.Rename(name, aside)
 }
 
 func (p *Places) syncDir(dir string) error {
@@ -76,8 +100,11 @@ func (p *Places) makeDir(dir string) error {
 
 // private refuses what anybody but the owner can write to.
 func private(name string, info fs.FileInfo, owner int) error {
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return fmt.Errorf("%s: %w: it is a link; to have it on another disk, mount that there (mount --bind)", name, errStrange)
+	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(st.Uid) != owner || info.Mode().Perm()&0o022 != 0 || info.Mode()&fs.ModeSymlink != 0 {
+	if !ok || int(st.Uid) != owner || info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s: %w: it must belong to user %d, who alone may write to it", name, errStrange, owner)
 	}
 	return nil
@@ -110,6 +137,9 @@ func readOwn(name string, owner int, sizeMax int64) (b []byte, there bool, err e
 
 // smallMax is the size of the helper's own files, less root documents.
 const smallMax = 64 << 10
+
+// floorMax is more than a number has.
+const floorMax = 64
 
 func (p *Places) keepJSON(name string, v any) error {
 	b, err := json.Marshal(v)

@@ -213,11 +213,14 @@ func (p *Places) link(s upgrade.Slot) error {
 	}
 	name := filepath.Join(p.Dir, linkFile)
 	tmp := name + ".tmp"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.RemoveAll(tmp); err != nil {
 		return err
 	}
 	p.step("symlink")
 	if err := os.Symlink(to, tmp); err != nil {
+		return err
+	}
+	if err := p.makeWay(name); err != nil {
 		return err
 	}
 	p.step("rename link")

@@ -63,6 +63,7 @@ const (
 	newFile     = ".new" // a copy that is not verified
 	linkFile    = "current"
 	floorFile   = "floor"
+	floorCopy   = "floor.copy"
 	rootFile    = "root.json"
 	heldFile    = "held.json"
 )

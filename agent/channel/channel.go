@@ -54,8 +54,11 @@ type Channel struct {
 	ledger   *ledger
 	versions map[string]string // of what was read last, by name
 	rollout  *document.Rollout // the newest that counts; nil: none
+	later    bool              // it could not be handed over for what is done here, and is when that is over
 	lists    map[string]*document.Commands
 	told     map[string]bool
+	places   map[string]*toldOf // of refused documents, by where they lie
+	failed   map[string]string  // what failed last, by what was done; cleared when it is done
 	work     chan *job
 	done     chan *job
 	busy     bool
@@ -120,7 +123,7 @@ func New(c Config) (*Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := &Channel{Config: c, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, told: map[string]bool{},
+	ch := &Channel{Config: c, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, told: map[string]bool{}, places: map[string]*toldOf{}, failed: map[string]string{},
 		work: make(chan *job), done: make(chan *job), asked: map[*order]time.Time{}, rung: make(chan struct{}, 1)}
 	ch.count.commands, ch.count.refused = map[string]uint64{}, map[string]uint64{}
 	for _, f := range l.Scopes {
@@ -166,6 +169,9 @@ func (c *Channel) Run(ctx context.Context) error {
 		case j := <-c.done:
 			c.ended(ctx, j)
 		case <-look.C:
+			if c.later && !underWay(c.Acts.State().Upgrade) && c.Acts.Fenced() == nil { // what kept the roll-out waiting is over
+				c.pursue(ctx)
+			}
 		}
 		if c.Acts.Fenced() != nil {
 			continue

@@ -83,8 +83,10 @@ func (c *Channel) upgrade(ctx context.Context, j *job, o *Order) Outcome {
 func (c *Channel) begin(ctx context.Context) {
 	for !c.busy && ctx.Err() == nil {
 		o, err := c.pick()
-		if err != nil {
+		if c.failing("begin", err) {
 			c.log.Error("command is not begun", "error", err)
+		}
+		if err != nil {
 			return
 		}
 		if o == nil {
@@ -311,6 +313,31 @@ func (c *Channel) seal(typ string, d interface{ Encode() ([]byte, error) }) ([]b
 	return e.Bytes(), nil
 }
 
+// resultOf is the result of an order that has ended; there: the store has it already. One that the disk has lost must keep neither the others nor the reports of this gateway back: then the order was carried out, and nobody knows any more
+// what came of it.
+func (c *Channel) resultOf(ctx context.Context, o *order) (body []byte, there bool, err error) {
+	body, err = disk.ReadFile(c.fs, c.resultPath(o))
+	if err == nil {
+		_, err = signed.Parse(body)
+	}
+	if err == nil || c.faults.resultsStay {
+		return body, false, err
+	}
+	lost := err
+	_, _, err = c.get(ctx, depot.Result(c.Gateway, o.Scope, o.Since, o.Serial), "")
+	switch {
+	case err == nil || errors.Is(err, bucket.ErrTooLarge):
+		return nil, true, nil
+	case !errors.Is(err, bucket.ErrNotFound):
+		return nil, false, fmt.Errorf("look for the result of %s: %w", o.ID, err)
+	}
+	c.log.Error("result of a command was lost on this device's disk", "command", o.ID, "error", lost)
+	ms, _ := c.Clock.Now()
+	body, err = c.seal(signed.TypeResult, &document.Result{Gateway: c.Gateway, Scope: o.Scope, Serial: o.Serial, ID: o.ID, Do: o.Do, Result: document.ResultFailed, AtMs: ms,
+		Detail: "it was carried out, and what came of it was lost on this device's disk"})
+	return body, false, err
+}
+
 // sendResults puts what came of commands into the store. The order is marked behind it: a crash sends it once more.
 func (c *Channel) sendResults(ctx context.Context) error {
 	sent := false
@@ -318,9 +345,13 @@ func (c *Channel) sendResults(ctx context.Context) error {
 		if !o.Ended || o.Sent {
 			continue
 		}
-		body, err := disk.ReadFile(c.fs, c.resultPath(o))
+		body, there, err := c.resultOf(ctx, o)
 		if err != nil {
-			return fmt.Errorf("read a result: %w", err)
+			return err
+		}
+		if there {
+			o.Sent, sent = true, true
+			continue
 		}
 		put, cancel := context.WithTimeout(ctx, c.Timeout)
 		err = c.Depot.Bucket.Put(put, depot.Result(c.Gateway, o.Scope, o.Since, o.Serial), body)

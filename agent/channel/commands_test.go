@@ -322,6 +322,8 @@ func TestPlantedFaults(t *testing.T) {
 			return nil
 		}
 	}
+	find("never replaced", func(t *testing.T) error { return replaces(t, faults{neverReplaced: true}) })
+	find("results stay", func(t *testing.T) error { return lostResult(t, faults{resultsStay: true}, os.Remove) })
 	find("any fleet", refused(faults{anyFleet: true}, "of another fleet"))
 	find("any serial", func(t *testing.T) error {
 		w := newWorld(t)

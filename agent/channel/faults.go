@@ -9,4 +9,7 @@ type faults struct {
 	anyFleet    bool // documents of another fleet count
 	askAlways   bool // a roll-out is handed over at each look
 	saveAlways  bool // the ledger is written at each look
+
+	resultsStay   bool // a result that the disk has lost is waited for
+	neverReplaced bool // an upgrade goes on although another roll-out has come in its place
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
@@ -80,7 +81,66 @@ func (c *Channel) refused(what string, body []byte, err error) {
 		clear(c.told)
 	}
 	c.told[key] = true
-	c.log.Error("fleet document refused", "where", what, "reason", reason, "sha256", digestOf(body), "error", err)
+	silent, tell := c.place(what).tell(time.Now())
+	if !tell {
+		return
+	}
+	args := []any{"where", what, "reason", reason, "sha256", digestOf(body), "error", err}
+	if silent > 0 {
+		args = append(args, "others_before", silent)
+	}
+	c.log.Error("fleet document refused", args...)
+}
+
+// Whoever may write to the store can put another one there for each look: of one place some are told of in an hour, the others are counted.
+const (
+	toldEvery   = time.Hour
+	toldInEvery = 5
+)
+
+// toldOf is what was told of one place.
+type toldOf struct {
+	since  time.Time
+	n      int
+	silent int // that were not told of
+}
+
+// place is what was told of a place. There are five that are read, and one more for each root.
+func (c *Channel) place(what string) *toldOf {
+	if len(c.places) >= toldMost {
+		clear(c.places)
+	}
+	if c.places[what] == nil {
+		c.places[what] = &toldOf{}
+	}
+	return c.places[what]
+}
+
+// tell tells whether one more is to be told of, and how many were not since the last.
+func (p *toldOf) tell(now time.Time) (silent int, tell bool) {
+	if now.Sub(p.since) >= toldEvery {
+		p.since, p.n = now, 0
+	}
+	if p.n++; p.n > toldInEvery {
+		p.silent++
+		return 0, false
+	}
+	silent, p.silent = p.silent, 0
+	return silent, true
+}
+
+// failing notes how something ended, and tells whether that is to be told: what fails in the same way each time is told once.
+func (c *Channel) failing(what string, err error) bool {
+	if err == nil {
+		delete(c.failed, what)
+		return false
+	}
+	same := c.failed[what] == err.Error()
+	if len(c.failed) >= toldMost {
+		clear(c.failed)
+	}
+	c.failed[what] = err.Error()
+	return !same
 }
 
 func digestOf(b []byte) string {

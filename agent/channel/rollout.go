@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/weirstream/weir/fleet/document"
 )
@@ -47,6 +48,18 @@ func judgeRollout(r *document.Rollout, f facts) pursuit {
 	return hand
 }
 
+// underWay tells that an upgrade has begun and not ended.
+func underWay(u *document.Progress) bool { return u != nil && u.State != "" && u.Outcome == "" }
+
+// replacedBy tells that an upgrade under way was asked for by a roll-out in whose place r has come, with another release, and has not stopped anything yet. Its pieces may be ones that never come, or its release the one that is to be
+// got rid of: it is given up, whether r is for this gateway or not. One that has stopped pipelines is soon over.
+func replacedBy(r *document.Rollout, u *document.Progress) bool {
+	if !underWay(u) || u.Rollout == "" || u.Release == r.Release {
+		return false
+	}
+	return u.State == "accepted" || u.State == "fetching" || u.State == "staged"
+}
+
 // Outcomes of a roll-out that the upgrader does not know.
 const (
 	outcomeCommitted = "committed"
@@ -60,7 +73,14 @@ func (c *Channel) pursue(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	f := facts{gateway: c.Gateway, board: c.Board, release: c.Acts.State().Release, handed: c.ledger.Rollout}
+	state := c.Acts.State()
+	if u := state.Upgrade; replacedBy(r, u) && !c.faults.neverReplaced {
+		c.later = true
+		c.Acts.Halt(u.Rollout, fmt.Sprintf("roll-out %s has taken its place", r.ID))
+		return
+	}
+	c.later = false
+	f := facts{gateway: c.Gateway, board: c.Board, release: state.Release, handed: c.ledger.Rollout}
 	f.nowMs, f.trusted = c.Clock.Now()
 	what := judgeRollout(r, f)
 	if c.faults.anyAudience && what == leave && !r.Halted && f.handed == nil {
@@ -83,7 +103,7 @@ func (c *Channel) pursue(ctx context.Context) {
 		}
 		err = c.handOver(ctx, r, f)
 	}
-	if err != nil {
+	if c.failing("rollout "+r.ID, err) {
 		c.log.Error("roll-out is not taken up; it is tried again", "rollout", r.ID, "error", err)
 	}
 }
@@ -123,6 +143,7 @@ func (c *Channel) handOver(ctx context.Context, r *document.Rollout, f facts) er
 	next := *h
 	switch {
 	case errors.Is(err, ErrLater):
+		c.later = true
 		return nil
 	case err != nil:
 		c.log.Error("roll-out is not for this gateway", "rollout", r.ID, "error", err)

@@ -3,9 +3,12 @@ package upgrade
 import (
 	"encoding/binary"
 	"errors"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/disk/disktest"
@@ -252,6 +255,41 @@ func TestEveryBitAndEveryLength(t *testing.T) {
 				t.Fatalf("bit %d of byte %d", bit, i)
 			}
 			b[i] ^= 1 << bit
+		}
+	}
+}
+
+// TestARecordThatIsNoFile does not mend itself: whoever starts says so and stands, and is not started for ever. A link that leads nowhere is nothing.
+func TestARecordThatIsNoFile(t *testing.T) {
+	for _, i := range []int{0, 1} {
+		for what, put := range map[string]func(name string) error{
+			"pipe":      func(name string) error { return unix.Mkfifo(name, 0o600) },
+			"directory": func(name string) error { return os.Mkdir(name, 0o700) },
+			"loop":      func(name string) error { return os.Symlink(name, name) },
+		} {
+			s := Store{FS: disk.OS, Dir: t.TempDir()}
+			r := walk(t, Record{}, toCommit[0])
+			saved(t, s, r)
+			saved(t, s, r)
+			if err := errors.Join(os.Remove(s.name(i)), put(s.name(i))); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Read(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), s.name(i)) {
+				t.Errorf("%s for rec.%d: %v", what, i, err)
+			}
+		}
+		s := Store{FS: disk.OS, Dir: t.TempDir()}
+		r := walk(t, Record{}, toCommit[0])
+		saved(t, s, r)
+		saved(t, s, r)
+		if err := errors.Join(os.Remove(s.name(i)), os.Symlink("/gone/for/good", s.name(i))); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			saved(t, s, r)
+		}
+		if got, err := s.Load(); err != nil || got.State != r.State {
+			t.Errorf("a link to nowhere for rec.%d: %+v, %v", i, got, err)
 		}
 	}
 }

@@ -187,7 +187,8 @@ func (d Depot) PublishRelease(ctx context.Context, t *signed.Trust, e *signed.En
 	return sha, d.swap(ctx, Release(sha), c.Version, e.Bytes())
 }
 
-// PublishRoot puts the next root document, which t must follow to. Roots are never changed: another one of its number is ErrLost.
+// PublishRoot puts the next root document, which t must follow to. Roots are never changed: another one of its number is ErrLost. What no gateway takes is none: whoever may write to the store could keep a fleet's keys as they are by
+// it, and it is replaced.
 func (d Depot) PublishRoot(ctx context.Context, t *signed.Trust, body []byte) error {
 	e, err := signed.Parse(body)
 	if err != nil {
@@ -197,19 +198,34 @@ func (d Depot) PublishRoot(ctx context.Context, t *signed.Trust, body []byte) er
 	if err != nil {
 		return err
 	}
+	follows := func(there []byte) bool { // whether gateways would take it
+		_, err := signed.NewTrust(there)
+		return err == nil
+	}
 	if !bytes.Equal(body, t.Envelope()) {
+		before, err := signed.NewTrust(t.Envelope())
+		if err != nil {
+			return err
+		}
 		if err := t.Advance(body); err != nil {
 			return err
 		}
+		follows = func(there []byte) bool { return before.Advance(there) == nil }
 	}
 	err = d.Bucket.Create(ctx, Root(r.Version), body)
 	if !errors.Is(err, bucket.ErrExists) {
 		return err
 	}
-	if there, _, err := d.Read(ctx, Root(r.Version), ""); err != nil || !bytes.Equal(there, body) {
-		return errors.Join(fmt.Errorf("%s: %w", Root(r.Version), ErrLost), err)
+	there, version, err := d.Read(ctx, Root(r.Version), "")
+	switch {
+	case err == nil && bytes.Equal(there, body):
+		return nil
+	case err == nil && !follows(there):
+		return d.swap(ctx, Root(r.Version), version, body)
+	case errors.Is(err, bucket.ErrTooLarge):
+		return fmt.Errorf("%s: %w: it was not written by weir; remove it there", Root(r.Version), err)
 	}
-	return nil
+	return errors.Join(fmt.Errorf("%s: %w", Root(r.Version), ErrLost), err)
 }
 
 // NextSerial is the serial of what is published next in a place, last being the highest that is known to have been taken by gateways there, 0: none.

@@ -1,6 +1,7 @@
 package depot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -206,9 +207,28 @@ func TestRootsAndReleases(t *testing.T) {
 			t.Fatalf("root %d: %v", p.trust.Version(), err)
 		}
 	}
-	p.store.Change(Root(2), func([]byte) []byte { return []byte("x") })
-	if err := p.PublishRoot(ctx, p.trust, b); !errors.Is(err, ErrLost) {
-		t.Errorf("%v", err)
+	first := func() *signed.Trust {
+		t.Helper()
+		trust, err := signed.NewTrust(p.roots[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trust
+	}
+	second.CreatedMs++
+	other := p.root(second)
+	for what, trust := range map[string]*signed.Trust{"who knows root 1": first(), "who knows root 2": p.trust} {
+		p.store.Change(Root(2), func([]byte) []byte { return []byte("x") })
+		if err := p.PublishRoot(ctx, trust, b); err != nil {
+			t.Errorf("what is no root keeps one away, of %s: %v", what, err)
+		}
+		if there, _, err := p.Read(ctx, Root(2), ""); err != nil || !bytes.Equal(there, b) {
+			t.Errorf("%s: %q, %v", what, there, err)
+		}
+	}
+	p.store.Change(Root(2), func([]byte) []byte { return other })
+	if err := p.PublishRoot(ctx, first(), b); !errors.Is(err, ErrLost) {
+		t.Errorf("a root that gateways may have taken is replaced: %v", err)
 	}
 	if err := p.PublishRoot(ctx, p.trust, p.roots[0]); !errors.Is(err, signed.ErrChain) {
 		t.Errorf("%v", err)

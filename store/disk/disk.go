@@ -16,6 +16,9 @@ import (
 // ErrRemoved: somebody has removed the file while it was open. What it holds, synced or not, goes when it is closed.
 var ErrRemoved = errors.New("file was removed while it was in use")
 
+// ErrNoFile: a directory, a pipe, a device or a link to itself lies where a file is to be. It does not mend itself.
+var ErrNoFile = errors.New("it is no file")
+
 // FS is a file system. Implementations are safe for use by several goroutines. A missing file is fs.ErrNotExist, one that
 // is there already fs.ErrExist, a full device syscall.ENOSPC.
 type FS interface {

@@ -22,12 +22,32 @@ type osFile struct {
 	named bool
 }
 
+// open never waits: a pipe that somebody has put there would hold whoever opens it for ever, and nothing that is kept lies in a device.
 func open(name string, flags int) (File, error) {
-	f, err := os.OpenFile(name, flags, 0o640)
+	f, st, err := openPlain(name, flags)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f, Named(f)}, nil
+	return osFile{f, st.Nlink > 0}, nil
+}
+
+func openPlain(name string, flags int) (*os.File, *unix.Stat_t, error) {
+	f, err := os.OpenFile(name, flags|unix.O_NONBLOCK|unix.O_NOCTTY, 0o640)
+	if err != nil {
+		if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ELOOP) {
+			err = &fs.PathError{Op: "open", Path: name, Err: ErrNoFile}
+		}
+		return nil, nil, err
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = ErrNoFile
+	}
+	if err != nil {
+		return nil, nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: err}, f.Close())
+	}
+	return f, &st, nil
 }
 
 // Named tells whether an open file still has a name somewhere. There are file systems, in user space, that never say so: only a file that had one and has none was removed.

@@ -87,7 +87,7 @@ type fleet struct {
 	reader  *depot.Reader
 }
 
-func (f *fleetFlags) open(ctx context.Context) (*fleet, error) {
+func (f *fleetFlags) open(c *cobra.Command) (*fleet, error) {
 	if err := strict.Name(f.channel); err != nil {
 		return nil, usageError{fmt.Errorf("--channel: %w", err)}
 	}
@@ -111,7 +111,11 @@ func (f *fleetFlags) open(ctx context.Context) (*fleet, error) {
 		return nil, usageError{err}
 	}
 	d := depot.Depot{Bucket: b}
-	if _, err := d.Advance(ctx, trust, func(uint64, []byte) error { return nil }); err != nil {
+	refused, err := d.Advance(c.Context(), trust, func(uint64, []byte) error { return nil })
+	switch {
+	case refused != nil || errors.Is(err, bucket.ErrTooLarge): // no gateway takes it: whoever put it there must not keep an operator from halting
+		fmt.Fprintf(c.ErrOrStderr(), "warning: %s in the store is no root document that counts, for no gateway either; somebody has put it there: see weir keys verify, and remove it (%v)\n", depot.Root(trust.Version()+1), err)
+	case err != nil:
 		return nil, fmt.Errorf("the chain of root documents in the store: %w", err)
 	}
 	return &fleet{Depot: d, trust: trust, channel: f.channel, reader: &depot.Reader{Depot: d, Keys: keys}}, nil
@@ -244,7 +248,7 @@ func fleetRootCommand(f *fleetFlags) *cobra.Command {
 		Use: "root ROOT.json...", Short: "Publish the next root documents", Args: usageArgs(cobra.MinimumNArgs(1)),
 		Long: "Puts root documents, signed by weir keys rotate, where gateways find them. Each must follow the one before; the first, the root that --root names.",
 		RunE: func(c *cobra.Command, args []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}
@@ -269,7 +273,7 @@ func fleetPublishCommand(f *fleetFlags) *cobra.Command {
 		Use: "publish FILE", Short: "Publish a roll-out or commands that others have signed", Args: usageArgs(cobra.ExactArgs(1)),
 		Long: "Where several must sign, weir fleet rollout and command write the document with --to, weir keys sign adds signatures, and this publishes it.",
 		RunE: func(c *cobra.Command, args []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
+	"github.com/weirstream/weir/fleet/strict"
 	"github.com/weirstream/weir/uplink/bucket"
 )
 
@@ -79,11 +79,14 @@ func (k *commandFlags) command(c *cobra.Command, fl *fleet, do string) (document
 	if one.ID == "" {
 		one.ID = fmt.Sprintf("%s-%s", do, now.UTC().Format("20060102T150405.000"))
 	}
+	if k.expires < 0 {
+		return one, usageError{fmt.Errorf("--expires %s: want a time from now, or 0: without end", k.expires)}
+	}
 	if k.expires > 0 {
 		one.ExpiresMs = now.Add(k.expires).UnixMilli()
 	}
 	if k.file != "" {
-		b, err := os.ReadFile(k.file)
+		b, err := readSmall(k.file)
 		if err != nil {
 			return one, usageError{err}
 		}
@@ -112,7 +115,7 @@ func (k *commandFlags) run(c *cobra.Command, do string, gateways []string) error
 	if err != nil {
 		return err
 	}
-	fl, err := k.open(c.Context())
+	fl, err := k.open(c)
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,15 @@ func (k *commandFlags) run(c *cobra.Command, do string, gateways []string) error
 	}
 	var scopes []string
 	for _, g := range gateways {
-		scopes = append(scopes, document.ScopeDevice+g)
+		if err := strict.Name(g); err != nil {
+			return usageError{fmt.Errorf("gateway %q: %w", g, err)}
+		}
+		if scope := document.ScopeDevice + g; !slices.Contains(scopes, scope) { // named twice it would meet its own list
+			scopes = append(scopes, scope)
+		}
+		if told, err := fl.Bucket.List(c.Context(), depot.ReportsOf(g), ""); err == nil && len(told) == 0 {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: no gateway %q has ever reported here: is that its name? (weir fleet devices)\n", g)
+		}
 	}
 	question := fmt.Sprintf("%s on %d gateways?", do, len(gateways))
 	if k.whole {
@@ -256,7 +267,7 @@ func fleetResultsCommand(f *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "results GATEWAY", Short: "Show what came of the commands to a gateway", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ func fleetDevicesCommand(f *fleetFlags) *cobra.Command {
 		Long: `What a gateway says of itself is signed by its key. --pin adds the keys of gateways that have none in that file yet, as their claims in the store have them: look at them once (weir central key prints a gateway's), then give the
 file as --device-keys. Keys that are in the file are never changed.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}

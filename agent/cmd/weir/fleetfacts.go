@@ -144,7 +144,7 @@ func (fl *fleet) current(c *cobra.Command) (depot.Current, *document.Rollout, er
 	case err != nil:
 		return before, nil, err
 	case before.Err != nil:
-		return before, nil, fmt.Errorf("the roll-out of channel %s does not count: %w", fl.channel, before.Err)
+		return before, nil, fmt.Errorf("the roll-out of channel %s does not count, gateways keep the one that they have seen: %w; publish one in its place: weir fleet rollout … --replace-unverified", fl.channel, before.Err)
 	case r == nil:
 		return before, nil, usageError{fmt.Errorf("channel %s has no roll-out", fl.channel)}
 	}
@@ -165,7 +165,7 @@ func fleetStatusCommand(f *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show how the roll-out of a channel goes, and what would become of it now", Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ func fleetHaltCommand(f *fleetFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func fleetResumeCommand(f *fleetFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}
@@ -125,7 +125,7 @@ which was signed, says when to do what. Two that run at once do not disturb each
 			if err != nil {
 				return err
 			}
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}

@@ -98,6 +98,9 @@ func (r *rolloutFlags) document(fl *fleet, release *releaseRow, serial uint64, n
 		Audience: document.Audience{Gateways: r.gateways, Boards: r.boards},
 		Policy:   document.Policy{Savepoint: r.savepoint, ProbationMs: r.probation.Milliseconds(), DiscardState: r.discard, AllowDuplicates: r.duplicates, Window: r.window},
 		Limits:   document.Limits{MaxFailedPermille: limit, MinReports: r.minReports, SilenceMs: r.silence.Milliseconds()}, Waves: waves, WaveMs: nowMs}
+	if r.expires < 0 {
+		return nil, usageError{fmt.Errorf("--expires %s: want a time from now, or 0: without end", r.expires)}
+	}
 	if r.expires > 0 {
 		d.ExpiresMs = now.Add(r.expires).UnixMilli()
 	}
@@ -112,7 +115,7 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 	if err != nil {
 		return err
 	}
-	fl, err := r.open(c.Context())
+	fl, err := r.open(c)
 	if err != nil {
 		return err
 	}
@@ -254,6 +257,9 @@ func (p *rolloutPlan) print(w io.Writer) {
 		fmt.Fprintf(w, "  in the place of roll-out %s, which is in wave %d of %d\n", was.ID, was.Wave+1, max(1, len(was.Waves)))
 	}
 	fmt.Fprintf(w, "  %d of %d gateways are meant; %d run it already, %d find no program in it, %d have not been heard of for two days\n", p.Meant, p.Known, p.Has, p.Nothing, p.Away)
+	if p.Meant == 0 {
+		fmt.Fprintf(w, "  NOBODY is meant as far as is known: see --channel, --board and --gateway, and weir fleet devices\n")
+	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "  WAVE\tSHARE\tAT LEAST\tNEW\tTOGETHER")
 	for _, one := range p.Waves {

@@ -95,7 +95,7 @@ func (p perRole) numbers(flag string, do func(role signed.Role, n int)) error {
 
 // readEnvelope reads a file that holds one.
 func readEnvelope(path string) (*signed.Envelope, []byte, error) {
-	b, err := os.ReadFile(path)
+	b, err := readSmall(path)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
@@ -110,7 +110,7 @@ func readEnvelope(path string) (*signed.Envelope, []byte, error) {
 func readTrust(paths []string) (*signed.Trust, error) {
 	var t *signed.Trust
 	for i, path := range paths {
-		b, err := os.ReadFile(path)
+		b, err := readSmall(path)
 		if err != nil {
 			return nil, usageError{err}
 		}

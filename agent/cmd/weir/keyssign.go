@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -93,7 +92,7 @@ func (f *keysSignFlags) open(c *cobra.Command, path string) (*signed.Envelope, s
 	if err := refuseExisting(f.to); err != nil {
 		return nil, "", err
 	}
-	payload, err := os.ReadFile(path)
+	payload, err := readSmall(path)
 	if err != nil {
 		return nil, "", usageError{err}
 	}

@@ -109,7 +109,7 @@ func releaseListCommand(f *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List the releases in the store, and whether their signatures count", Args: usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}
@@ -140,7 +140,7 @@ func releaseShowCommand(f *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "show VERSION|SHA256", Short: "Show a release: its programs, and what they can read", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func releaseVerifyCommand(f *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify VERSION|SHA256", Short: "Verify a release, and read every piece of its programs", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			fl, err := f.open(c.Context())
+			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}

@@ -74,7 +74,7 @@ func (r *releaseFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	fl, err := r.open(c.Context())
+	fl, err := r.open(c)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func compatOf(ctx context.Context, path, arch, backend, file string) (is documen
 	var b []byte
 	switch {
 	case file != "":
-		if b, err = os.ReadFile(file); err != nil {
+		if b, err = readSmall(file); err != nil {
 			return is, err
 		}
 	case backend == "self" && arch == runtime.GOARCH:

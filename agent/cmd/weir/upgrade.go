@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -36,7 +35,7 @@ Exit code 0: the order is recorded, or with --wait: the new program stays; 1: it
 			if u.File, err = filepath.Abs(args[0]); err != nil {
 				return err
 			}
-			if u.Release, err = os.ReadFile(release); err != nil {
+			if u.Release, err = readSmall(release); err != nil {
 				return usageError{err}
 			}
 			client, err := o.client()
@@ -123,7 +122,7 @@ func printUpgradeText(w io.Writer, s *api.UpgradeStatus) {
 	if s.Slot != "" {
 		fmt.Fprintf(w, ", this program is in slot %s", s.Slot)
 	}
-	if s.Tries > 0 {
+	if s.Tries > 0 && s.State != "failed" && s.State != "rolled back" {
 		fmt.Fprintf(w, ", %d starts are left", s.Tries)
 	}
 	if s.Held > 0 {
