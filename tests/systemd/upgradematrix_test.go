@@ -346,7 +346,7 @@ func TestUpgradeMatrix(t *testing.T) {
 	}()
 	part, parts := partOfMatrix(t)
 	for i, c := range matrix() {
-		if (c.short || longMatrix()) && i%parts == part {
+		if (c.short || longMatrix()) && (i == 0 || i%parts == part) { // the first one is good, and raises the floor
 			u.run(&c)
 		}
 	}
