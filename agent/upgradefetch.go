@@ -215,7 +215,7 @@ func (u *upgrader) stage(ctx context.Context) error {
 	if err != nil {
 		return unfitFor(upgrade.CauseGate, "%w", err)
 	}
-	return u.allowed(upgrade.Now(b), upgrade.Event{Kind: upgrade.Ready, Away: u.agent.away()})
+	return u.allowed(upgrade.Now(b), upgrade.Event{Kind: upgrade.Ready, Contact: u.contact(), Away: u.agent.away()})
 }
 
 const backendSelf = "self"

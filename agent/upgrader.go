@@ -36,6 +36,7 @@ type upgrader struct {
 	killed  string          // how this program was ended on trial before this start, by the machine; "": it was not
 	stopped map[string]bool // pipelines that this process has stopped for the upgrade
 	watched time.Time       // since when this process is on trial
+	leaveAt time.Time       // when it leaves once more, if it is to now and then
 	least   time.Duration   // that it is on trial, whatever is set: a test has no time
 	checked map[string]uint64
 
@@ -84,7 +85,7 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 		return nil, err
 	}
 	u.rec, u.fresh = next, true
-	u.act = upgrade.Decide(u.rec, u.here)
+	u.act, u.leaveAt = upgrade.Decide(u.rec, u.here), time.Now().Add(upgrade.LeaveAgain)
 	if u.act.Run == upgrade.RunHeld {
 		u.held = &probation{}
 	}

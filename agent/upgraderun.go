@@ -81,7 +81,16 @@ func (u *upgrader) run(ctx context.Context) error {
 
 // due tells that there is something to do: a fenced device lets an upgrade stand as it is.
 func (u *upgrader) due() bool {
-	return u.broken == nil && u.agent.fence.err() == nil && (u.act.Revert || u.act.Do != upgrade.Rest && u.act.Do != upgrade.Control)
+	return u.broken == nil && u.agent.fence.err() == nil && (u.act.Revert || u.leaves() || u.act.Do != upgrade.Rest && u.act.Do != upgrade.Control)
+}
+
+// leaves tells that a program which is not the one to run tries once more to have the other one started.
+func (u *upgrader) leaves() bool { return u.act.Leave && !time.Now().Before(u.leaveAt) }
+
+// leaveAgain is goAway, now and then.
+func (u *upgrader) leaveAgain(ctx context.Context) error {
+	u.leaveAt = time.Now().Add(upgrade.LeaveAgain)
+	return u.goAway(ctx)
 }
 
 // step does what is to be done now, and takes what came of it into the record.
@@ -153,6 +162,9 @@ func (u *upgrader) do(ctx context.Context) error {
 		return u.restore(ctx)
 	case upgrade.Leave:
 		return u.goAway(ctx)
+	}
+	if u.act.Leave {
+		return u.leaveAgain(ctx)
 	}
 	return u.revertAgain(ctx) // besides
 }

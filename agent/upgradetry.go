@@ -49,10 +49,10 @@ func (u *upgrader) watch(ctx context.Context) error {
 			}
 			return u.note(upgrade.Event{Kind: upgrade.Passed, Offline: v.Offline})
 		case full:
-			return unfitFor(upgrade.CauseProbation, "upgrade.probation_bytes of results were held back before it had shown that it works: %s", lacks)
+			return unfitFor(causeOf(&v), "upgrade.probation_bytes of results were held back before it had shown that it works: %s", lacks)
 		}
 		if e, over := upgrade.Overdue(u.rec, now()); over || trialOver(time.Since(u.watched)) {
-			return unfitFor(upgrade.CauseProbation, "%s: %s", cmp.Or(e.Why, "the new program did not pass its probation"), lacks)
+			return unfitFor(causeOf(&v), "%s: %s", cmp.Or(e.Why, "the new program did not pass its probation"), lacks)
 		}
 		u.waits(lacks)
 		select {
@@ -93,7 +93,7 @@ func (u *upgrader) trial(ctx context.Context, hurry bool) upgrade.Trial {
 	if u.least != trialLeast && up >= u.least { // a test has no time
 		up += trialLeast
 	}
-	t := upgrade.Trial{System: u.caps.NeedsReboot, Up: up, On: time.Since(u.watched), Killed: u.killed}
+	t := upgrade.Trial{System: u.caps.NeedsReboot, Up: up, On: time.Since(u.watched), Killed: u.killed, Fetched: u.heardOnTrial()}
 	if at := now(); at.Boot == u.rec.Began.Boot {
 		t.On = time.Duration(at.Ns - u.rec.Began.Ns)
 	}

@@ -7,9 +7,11 @@ import (
 
 // How long things may take. A fetch has no limit: a slow link is no fault.
 const (
-	StageLimit     = 30 * time.Minute // self-test and backend.Stage, without the wait for a window
-	DrainLimit     = 120 * time.Second
-	UploadLimit    = 600 * time.Second
+	StageLimit  = 30 * time.Minute // self-test and backend.Stage, without the wait for a window
+	DrainLimit  = 120 * time.Second
+	UploadLimit = 600 * time.Second
+	// LeaveAgain is between two tries of a program that was started too often and is not the one to run: a machine that starts it for ever is not to wear out, and may be mended from afar meanwhile.
+	LeaveAgain     = 10 * time.Minute
 	ProbationLimit = 30 * time.Minute // beyond what the policy has the new program be on trial at least
 )
 

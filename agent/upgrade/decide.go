@@ -42,6 +42,8 @@ type Act struct {
 	Do  Do
 	// Revert besides, until it is done: the pipelines do not wait for it (Record.Unreverted).
 	Revert bool
+	// Leave besides, now and then and no more often than LeaveAgain: the boot loader may have come to its senses.
+	Leave bool
 	// Why says in a sentence what is not as it should be; "": all is well.
 	Why string
 }
@@ -84,7 +86,7 @@ func decideNew(r *Record) Act {
 		return Act{Run: RunAll, Do: Rest}
 	case Rollback, Restoring, RolledBack, Failed:
 		if r.Tries <= 0 {
-			return Act{Run: RunNone, Do: Control, Why: "this program was gone back from, and is started again and again"}
+			return Act{Run: RunNone, Do: Control, Leave: true, Why: "this program was gone back from, and is started again and again"}
 		}
 	}
 	return Act{Run: RunNone, Do: Leave, Why: "this program is not the one to run"}

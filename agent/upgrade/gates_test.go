@@ -133,11 +133,19 @@ func TestJudge(t *testing.T) {
 		r, tr := rec(), trial()
 		c.set(&r, &tr)
 		v := Judge(r, tr)
+		if v.Unheard != (c.name == "no contact") {
+			t.Errorf("%s: that nothing lacks but a word from the fleet is %v", c.name, v.Unheard)
+		}
 		if v.Passed || (v.Failed != "") != c.failed || !strings.Contains(v.Failed+strings.Join(v.Lacks, "\n"), c.text) {
 			t.Errorf("%s: %+v", c.name, v)
 		}
 	}
 	r, tr := rec(), trial()
+	tr.Fetched, tr.Up = false, 0
+	if v := Judge(r, tr); v.Unheard {
+		t.Errorf("more than a word from the fleet lacks: %+v", v)
+	}
+	r, tr = rec(), trial()
 	r.Contact, tr.Fetched = false, false
 	if v := Judge(r, tr); !v.Passed || !v.Offline {
 		t.Errorf("no contact before either: %+v", v)

@@ -44,6 +44,7 @@ type Verdict struct {
 	Offline bool     // passed without a word from the fleet: it had none in the day before either
 	Failed  string   // it cannot pass any more
 	Lacks   []string // what is missing yet
+	Unheard bool     // nothing is but a word from the fleet
 }
 
 // Judge is pure: whether the program on trial passes. All of the gates have to hold at once.
@@ -79,10 +80,12 @@ func Judge(r Record, t Trial) (v Verdict) {
 	for _, e := range t.Ends {
 		lacks(!e.Answered && !slices.Contains(r.Away, e.Name), "%s does not answer, and did before the switch", e.Name)
 	}
+	others := len(v.Lacks)
 	lacks(!t.Fetched && r.Contact, "no signed document was fetched since the switch, and there was contact in the day before it")
 	if t.Killed != "" {
 		v.Failed = "it was ended in its probation: " + t.Killed
 	}
+	v.Unheard = v.Failed == "" && others == 0 && len(v.Lacks) > 0
 	v.Passed = v.Failed == "" && len(v.Lacks) == 0
 	v.Offline = v.Passed && !t.Fetched
 	return v

@@ -9,7 +9,7 @@ import (
 // Boot themselves. Each step is one durable thing; a crash may come before and behind any.
 
 // qualities are those of the first program that is asked for; the second one is good.
-var qualities = []string{"good", "crashes at once", "never ready", "hangs", "corrupts its state", "no sink", "unreadable", "dies before its commit", "now so, now so", "fails its self-test"}
+var qualities = []string{"good", "crashes at once", "never ready, or hangs", "corrupts its state", "no sink, or unreadable", "dies before its commit", "now so, now so", "fails its self-test"}
 
 var digests = map[string]string{"old": digest("0"), "new1": digest("1"), "new2": digest("2")}
 
@@ -53,14 +53,16 @@ func (w *world) usable(s Slot) bool {
 // key tells worlds apart. Began, Why and what only grows are left out.
 func (w *world) key() string {
 	var bits, bit uint64 = 0, 1
-	for _, set := range []bool{w.r.Again, w.r.Unreverted, w.r.Rescue, w.r.Cause.Rejects(), w.loader, w.alive, w.rescue, w.told, w.late, w.stopped, w.restored, w.s, len(w.r.Savings) > 0, w.r.Before, w.r.From.SHA256 == "", w.r.Serial > 0} {
+	saved := len(w.r.Savings) > 0
+	for _, set := range []bool{w.r.Again, w.r.Unreverted, w.r.Rescue, w.r.Cause.Rejects(), w.loader, w.alive, w.rescue, w.told, w.late, w.stopped, w.restored, w.s, saved, w.r.Before, w.r.From.SHA256 == "", w.r.Serial > 0,
+		w.r.UploadS, saved && w.r.Savings[0].Uploaded, w.r.From.SecureVersion < w.r.Floor} {
 		if set {
 			bits |= bit
 		}
 		bit <<= 1
 	}
 	b := make([]byte, 0, 128)
-	for _, n := range []int{w.r.Tries, w.left, w.starts, w.asks, w.rots, w.fails, int(bits & 0xff), int(bits >> 8)} {
+	for _, n := range []int{w.r.Tries, w.left, w.starts, w.asks, w.rots, w.fails, int(bits & 0xff), int(bits >> 8 & 0xff), int(bits >> 16)} {
 		b = append(b, byte(n))
 	}
 	for _, s := range []string{string(w.r.State), string(w.r.Active), string(w.r.Standby), w.r.Target.Version, w.slots[1], w.slots[2], string(w.primary), string(w.up), string(w.booted), w.prog, string(w.run), w.lineage, w.held, w.out} {
@@ -84,11 +86,13 @@ type model struct {
 	many  int      // documents
 	rots  int      // slots that may be damaged
 	swap  bool     // the package may be replaced: the factory's program starts, whatever the record says
+	any   bool     // worlds that nobody has led to: modelany_test.go
+	seen  modelled // nil: nobody asks
 	wrong string   // the first breach of an invariant
 }
 
 func (m *model) breach(w *world, what string) {
-	if m.wrong == "" {
+	if m.wrong == "" && (!m.any || !ofThePast[what]) {
 		m.wrong = fmt.Sprintf("%s: %s", what, w)
 	}
 }
@@ -100,6 +104,7 @@ func (m *model) next(w world, e Event) world {
 		m.breach(&w, err.Error())
 		return w
 	}
+	m.seen.event(&w.r, &n, e.Kind)
 	if n.State != w.r.State && (n.State == Switched || n.State == Committing) {
 		w.starts = 0
 	}
@@ -149,7 +154,7 @@ func (m *model) start(w world) (counted world, fair []world) {
 	default:
 		n, _ = Next(w.r, Event{Kind: Counted, Booted: link})
 	}
-	if m.fault != "tries written behind exec" {
+	if m.seen.event(&w.r, &n, Counted); m.fault != "tries written behind exec" {
 		w.r = n
 	}
 	counted = w
@@ -183,10 +188,10 @@ func (m *model) fair(w world) []world {
 		return []world{m.next(w, Event{Kind: Counted, Booted: w.booted})}
 	}
 	if !w.told {
-		w.told = true
-		return []world{m.next(w, Event{Kind: Started, Booted: w.booted, Rescue: w.rescue})}
+		return m.tell(w)
 	}
 	a := Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue})
+	m.seen.act(a)
 	if m.fault == "the old program runs in committing" && w.r.State == Committing && w.booted == w.r.Active {
 		a = Act{Run: RunAll, Do: Rest}
 	}
@@ -197,6 +202,9 @@ func (m *model) fair(w world) []world {
 		w.run = RunNone
 		return []world{w}
 	}
+	if a.Leave && w.usable(w.r.Active) { // else it is started again for ever, and waits for help in between
+		return []world{w.reverted().restart()}
+	}
 	if a.Revert && a.Do != Leave {
 		w = w.reverted()
 		if w.booted != w.r.Active {
@@ -205,6 +213,19 @@ func (m *model) fair(w world) []world {
 		return []world{m.next(w, Event{Kind: Reverted})}
 	}
 	return m.act(w, a.Do)
+}
+
+// tell is what a process does before anything else. The old one may hear from the helper why the new one was not run.
+func (m *model) tell(w world) (next []world) {
+	started := Event{Kind: Started, Booted: w.booted, Rescue: w.rescue}
+	if m.dies(&w) {
+		next = append(next, w.dead())
+	}
+	w.told = true
+	if !w.loader && w.r.State == Switched && w.booted == w.r.Active && (!w.rescue || w.r.Rescue) {
+		next = append(next, m.next(m.next(w, wentWrong(CauseStage)), started))
+	}
+	return append(next, m.next(w, started))
 }
 
 func (w world) reverted() world {
@@ -250,9 +271,9 @@ func (m *model) act(w world, do Do) []world {
 	s := index(w.r.Standby)
 	switch do {
 	case Gate:
-		return []world{m.next(w, Event{Kind: Passed}), m.next(w, wentWrong(CauseGate))}
+		return []world{m.next(w, Event{Kind: Passed}), m.next(w, wentWrong(CauseGate)), m.next(w, wentWrong(CauseExpired))}
 	case Fetch:
-		return []world{m.next(w, Event{Kind: Fetched}), m.next(w, wentWrong(CauseSpace))}
+		return []world{m.next(w, Event{Kind: Fetched}), m.next(w, wentWrong(CauseSpace)), m.next(w, wentWrong(CauseFetch)), m.next(w, wentWrong(CauseArtifact))}
 	case Stage:
 		return m.stage(w, s)
 	case Drain:
@@ -266,6 +287,9 @@ func (m *model) act(w world, do Do) []world {
 		}
 		return []world{m.next(w, e), m.next(w, wentWrong(CauseDrain))}
 	case Upload:
+		if i := slices.IndexFunc(w.r.Savings, func(s Saving) bool { return !s.Uploaded }); w.r.UploadS && i >= 0 {
+			return []world{m.next(w, Event{Kind: Uploaded, Name: w.r.Savings[i].Name}), m.next(w, wentWrong(CauseUpload))}
+		}
 		return []world{m.next(w, Event{Kind: Switching}), m.next(w, wentWrong(CauseUpload))}
 	case Activate:
 		w.primary, w.left = w.r.Standby, TriesNew
@@ -286,7 +310,7 @@ func (m *model) act(w world, do Do) []world {
 	case Restore:
 		return m.restore(w)
 	case Control:
-		if w.rescue { // help comes from outside, or does not
+		if w.rescue && !m.any { // help comes from outside, or does not
 			if n, ok := m.ask(w, "new2"); ok {
 				return []world{n}
 			}
@@ -309,7 +333,11 @@ func (m *model) stage(w world, s int) []world {
 		w.slots[s] = w.r.Target.Version
 		return []world{w}
 	}
-	return []world{m.next(w, Event{Kind: Ready}), m.next(w, wentWrong(CauseStage))}
+	next := []world{m.next(w, Event{Kind: Ready}), m.next(w, wentWrong(CauseStage))}
+	if w.quality == anything {
+		next = append(next, m.next(w, wentWrong(CauseArtifact)))
+	}
+	return next
 }
 
 // watch is a program on probation: as good as it is.
@@ -320,11 +348,14 @@ func (m *model) watch(w world) []world {
 		q = w.quality
 	}
 	if w.run != RunHeld {
+		var bad []world
 		switch q {
 		case "crashes at once":
 			return []world{w.dead()}
-		case "no sink", "unreadable":
+		case "no sink, or unreadable":
 			return []world{m.next(w, wentWrong(CauseProbation))}
+		case anything:
+			bad = []world{w.dead(), m.next(w, wentWrong(CauseProbation))}
 		}
 		if m.fault == "S is let go at the switch" {
 			w.s = false
@@ -333,28 +364,31 @@ func (m *model) watch(w world) []world {
 			m.breach(&w, "S is gone")
 		}
 		w.run, w.lineage, w.held = RunHeld, p, p
-		return []world{w}
+		return append(bad, w)
 	}
 	if m.fault == "results leave before committed" {
 		w.out = p
 	}
 	passed := m.next(w, Event{Kind: Passed})
 	switch q {
-	case "never ready", "hangs":
+	case "never ready, or hangs":
 		return []world{w.dead()}
 	case "corrupts its state":
 		w.lineage = "bad"
 		return []world{m.next(w, wentWrong(CauseProbation))}
-	case "now so, now so":
+	case "now so, now so", anything:
 		return []world{w.dead(), passed, m.next(w, wentWrong(CauseProbation))}
 	}
 	return []world{passed}
 }
 
-func (m *model) commit(w world) []world {
+func (m *model) commit(w world) (next []world) {
 	p := w.prog
 	if p == "new1" && w.quality == "dies before its commit" {
 		return []world{w.dead()}
+	}
+	if m.dies(&w) {
+		defer func() { next = append(next, w.dead()) }()
 	}
 	if w.run != RunHeld {
 		w.run, w.lineage, w.held = RunHeld, p, p
@@ -400,7 +434,7 @@ func (m *model) ask(w world, version string) (world, bool) {
 		standby = SlotA
 	}
 	e := Event{Kind: Asked, Rescue: w.rescue, Record: Record{
-		Scope: "rollout/main", Serial: w.r.Serial + 1, Target: Target{Version: version, SHA256: digests[version]}, From: Target{SHA256: digests[w.prog]}, Active: w.booted, Standby: standby,
+		Scope: "rollout/main", Serial: w.r.Serial + 1, Target: Target{Version: version, SHA256: digests[version]}, From: Target{SHA256: digests[w.prog]}, Active: w.booted, Standby: standby, UploadS: version == "new2",
 	}}
 	if w.prog == version {
 		return w, false
@@ -413,6 +447,7 @@ func (m *model) ask(w world, version string) (world, bool) {
 	case rejected:
 		m.breach(&w, "a rejected program is asked for and taken")
 	}
+	m.seen.event(&w.r, &n, Asked)
 	w.r, w.out, w.restored = n, "", false
 	return w, true
 }
@@ -426,6 +461,12 @@ func (m *model) adverse(w world) (list []world) {
 		}
 		if w.told && !w.r.Resting() {
 			list = append(list, m.next(w, Event{Kind: Halted, Why: "an operator halts it"}))
+		}
+		if e, over := Overdue(w.r, Moment{Ns: 1 << 60}); over && w.told && Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue}).Do != Control {
+			list = append(list, m.next(w, e))
+		}
+		if !w.told && w.r.State == Probation { // a start finds that another device is in this one's place
+			list = append(list, m.next(w, wentWrong(CauseGate)).dead())
 		}
 		if w.told && w.run == RunAll && w.r.Resting() {
 			for _, v := range m.asks {

@@ -13,31 +13,28 @@ type graph struct {
 	fair  [][]int
 }
 
+// add gives the numbers of worlds, known or not.
+func (g *graph) add(worlds ...world) (numbers []int) {
+	for i := range worlds {
+		k := worlds[i].key()
+		n, known := g.index[k]
+		if !known {
+			n = len(g.list)
+			g.index[k] = n
+			g.list = append(g.list, worlds[i])
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
 // explore goes through all that a world can become, breadth first.
 func (m *model) explore(begin ...world) *graph {
 	g := &graph{index: map[string]int{}}
-	add := func(w world) int {
-		k := w.key()
-		i, known := g.index[k]
-		if !known {
-			i = len(g.list)
-			g.index[k] = i
-			g.list = append(g.list, w)
-		}
-		return i
-	}
-	for _, w := range begin {
-		add(w)
-	}
+	g.add(begin...)
 	for i := 0; i < len(g.list) && m.wrong == ""; i++ {
-		var fair []int
-		for _, n := range m.fair(g.list[i]) {
-			fair = append(fair, add(n))
-		}
-		g.fair = append(g.fair, fair)
-		for _, n := range m.adverse(g.list[i]) {
-			add(n)
-		}
+		g.fair = append(g.fair, g.add(m.fair(g.list[i])...))
+		g.add(m.adverse(g.list[i])...)
 	}
 	return g
 }
@@ -49,7 +46,8 @@ func (w *world) well() bool {
 
 // waits for help from outside: no slot holds a program, or only one that may not run.
 func (w *world) waits() bool {
-	return w.alive && w.told && w.run == RunNone && Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue}).Do == Control
+	a := Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue})
+	return w.alive && w.told && w.run == RunNone && a.Do == Control && !(a.Leave && w.usable(w.r.Active))
 }
 
 // ends tells what keeps a run without crashes from its end: where nothing comes next, all is well or help is waited for, and nothing goes round for ever.
@@ -116,48 +114,61 @@ func (m *model) check(begin []world) (wrong string, worlds int, ends map[State]i
 	return g.ends(), len(g.list), ends
 }
 
-// TestModel: over every order of steps, crashes, power cuts, damage and halts, with programs good and bad.
+// TestModel: over every order of steps, crashes, power cuts, damage and halts, with programs good and bad; and from anywhere. Together they meet all that the package has.
 func TestModel(t *testing.T) {
+	seen, parts := modelled{}, 0
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, modelled)
+	}{{"qualities", modelQualities}, {"two upgrades", modelOfTwo}, {"damage", modelOfDamage}, {"another package", modelOfAnotherPackage}, {"anywhere", modelFromAnywhere}} {
+		t.Run(part.name, func(t *testing.T) {
+			part.run(t, seen)
+			parts++
+		})
+	}
+	if parts < 5 {
+		return // -run has asked for some of them, or one has failed
+	}
+	for _, lacking := range seen.lacking(t) {
+		t.Errorf("the model knows no %s", lacking)
+	}
+}
+
+func (m *model) mustHold(t *testing.T, name string, begin []world) (worlds int, ends map[State]int) {
+	t.Helper()
+	wrong, worlds, ends := m.check(begin)
+	t.Logf("%-24s %6d worlds, at rest and well: %v", name, worlds, ends)
+	if wrong != "" {
+		t.Fatalf("%s: %s", name, wrong)
+	}
+	return worlds, ends
+}
+
+func modelQualities(t *testing.T, seen modelled) {
 	for _, q := range qualities {
-		wrong, worlds, ends := (&model{asks: []string{"new1"}, many: 1, rots: 1}).check(machines(q))
-		t.Logf("%-24s %6d worlds, at rest and well: %v", q, worlds, ends)
-		if wrong != "" {
-			t.Fatalf("%s: %s", q, wrong)
-		}
+		worlds, ends := (&model{seen: seen, asks: []string{"new1"}, many: 1, rots: 1}).mustHold(t, q, machines(q))
 		if ends[Failed] == 0 || ends[Committed] == 0 || ends[RolledBack] == 0 && q != "fails its self-test" || worlds < 1000 { // a bad one's committed is that of the rescue
 			t.Errorf("%s: %d worlds, %v", q, worlds, ends)
 		}
 	}
 }
 
-// TestModelOfTwoUpgrades: what the first one leaves behind does the second one no harm, and what was rejected is not tried again.
-func TestModelOfTwoUpgrades(t *testing.T) {
+// modelOfTwo: what the first upgrade leaves behind does the second one no harm, and what was rejected is not tried again.
+func modelOfTwo(t *testing.T, seen modelled) {
 	for _, q := range []string{"good", "crashes at once", "corrupts its state"} {
-		wrong, worlds, ends := (&model{asks: []string{"new1", "new2"}, many: 2}).check(machines(q)[1:])
-		t.Logf("%-24s %6d worlds, at rest and well: %v", q, worlds, ends)
-		if wrong != "" {
-			t.Fatalf("%s: %s", q, wrong)
-		}
+		(&model{seen: seen, asks: []string{"new1", "new2"}, many: 2}).mustHold(t, q, machines(q)[1:])
 	}
 }
 
-// TestModelOfDamage: every slot may be damaged, at any time; the factory's program gets help from outside.
-func TestModelOfDamage(t *testing.T) {
-	wrong, worlds, ends := (&model{asks: []string{"new1"}, many: 1, rots: 2}).check(machines("good")[1:2])
-	t.Logf("%6d worlds, at rest and well: %v", worlds, ends)
-	if wrong != "" {
-		t.Fatal(wrong)
-	}
+// modelOfDamage: every slot may be damaged, at any time; the factory's program gets help from outside.
+func modelOfDamage(t *testing.T, seen modelled) {
+	(&model{seen: seen, asks: []string{"new1"}, many: 1, rots: 2}).mustHold(t, "good", machines("good")[1:2])
 }
 
-// TestModelOfAnotherPackage: at any start the factory's program may take over, since somebody has installed another package.
-func TestModelOfAnotherPackage(t *testing.T) {
+// modelOfAnotherPackage: at any start the factory's program may take over, since somebody has installed another package.
+func modelOfAnotherPackage(t *testing.T, seen modelled) {
 	for _, q := range []string{"good", "corrupts its state"} {
-		wrong, worlds, ends := (&model{asks: []string{"new1"}, many: 1, swap: true}).check(machines(q)[:2])
-		t.Logf("%-24s %6d worlds, at rest and well: %v", q, worlds, ends)
-		if wrong != "" {
-			t.Fatalf("%s: %s", q, wrong)
-		}
+		(&model{seen: seen, asks: []string{"new1"}, many: 1, swap: true}).mustHold(t, q, machines(q)[:2])
 	}
 }
 
@@ -168,7 +179,7 @@ func TestModelFindsFaults(t *testing.T) {
 		{"results leave before committed", "now so, now so", "gone back from"},
 		{"released in committing", "good", "gone back from"},
 		{"nothing is dropped", "corrupts its state", "lets results of new1 go"},
-		{"S is let go at the switch", "hangs", "S is gone"},
+		{"S is let go at the switch", "never ready, or hangs", "S is gone"},
 		{"the old program runs in committing", "good", "results leave"},
 	} {
 		wrong, worlds, _ := (&model{fault: c.fault, asks: []string{"new1"}, many: 1}).check(machines(c.quality))

@@ -214,13 +214,7 @@ func (c upgradeCase) name() string {
 
 // upgradeCases are all durable steps of both programs (agent/upgrader.go, note), before and behind each, and the acts between them.
 func upgradeCases() (list []upgradeCase) {
-	both := func(bad, want string, steps ...string) {
-		for _, step := range steps {
-			for _, side := range []string{"before", "after"} {
-				list = append(list, upgradeCase{"upgrade-" + side + "-" + step, bad, want})
-			}
-		}
-	}
+	both := func(bad, want string, steps ...string) { list = append(list, bothSides(bad, want, steps...)...) }
 	list = append(list, upgradeCase{"", "", "committed"}, upgradeCase{"upgrade-before-rest-asked", "", "none"}, upgradeCase{"upgrade-after-rest-asked", "", "committed"})
 	both("", "committed", "accepted-passed", "fetching-fetched", "staged-ready", "draining-drained", "saved-switching", "probation-passed", "committing-confirmed")
 	list = append(list, upgradeCase{"upgrade-staged", "", "committed"}, upgradeCase{"upgrade-activated", "", "committed"}, upgradeCase{"upgrade-marked-good", "", "committed"})
@@ -234,6 +228,28 @@ func upgradeCases() (list []upgradeCase) {
 	return append(list, upgradeCase{"upgrade-undone", "restore", "rolled back"})
 }
 
+func bothSides(bad, want string, steps ...string) (list []upgradeCase) {
+	for _, step := range steps {
+		for _, side := range []string{"before", "after"} {
+			list = append(list, upgradeCase{"upgrade-" + side + "-" + step, bad, want})
+		}
+	}
+	return list
+}
+
+// upgradeCasesLong are of the long form alone: each way of being bad at each step of the way back, and one of them on the whole way there.
+func upgradeCasesLong() (list []upgradeCase) {
+	const back = "rolled back"
+	for _, bad := range []string{"exit", "corrupt", "sink", "spoil"} {
+		list = append(list, upgradeCase{"upgrade-undone", bad, back})
+		list = append(list, bothSides(bad, back, "restoring-restored")...)
+	}
+	list = append(list, bothSides("exit", back, "rollback-reverted")...)
+	list = append(list, bothSides("sink", back, "probation-failed", "rollback-reverted")...)
+	list = append(list, upgradeCase{"upgrade-after-probation-halted", "spoil", back}, upgradeCase{"upgrade-staged", "restore", back}, upgradeCase{"upgrade-activated", "restore", back})
+	return append(list, bothSides("restore", back, "accepted-passed", "fetching-fetched", "staged-ready", "draining-drained", "saved-switching")...)
+}
+
 // TestUpgradeKilledAtEveryStep: each upgrade ends committed or gone back from, pipelines run, and the receiver has each result once. A table of step, crash and outcome is printed.
 func TestUpgradeKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
@@ -245,7 +261,11 @@ func TestUpgradeKilledAtEveryStep(t *testing.T) {
 	n := 0
 	publish := func() { n = k.publishSome(n) }
 	table := &strings.Builder{}
-	for i, c := range upgradeCases() {
+	cases := upgradeCases()
+	if long() {
+		cases = append(cases, upgradeCasesLong()...)
+	}
+	for i, c := range cases {
 		if !long() && i%shortEvery != 0 {
 			continue
 		}

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirstream/weir/agent/upgrade"
@@ -49,6 +50,9 @@ func (u *upgrading) fullSlots() {
 	if said := u.said(u.t, cursor); !strings.Contains(said, "no space left on device") {
 		u.t.Errorf("the helper says:\n%s", said)
 	}
+	for _, step := range slices.Concat(both("started"), stepsBack) { // not with process 1: the small disk is a mount, and would end with it
+		u.run(&upgradeCase{name: "disk full, helper's copy", step: step, crash: killAgent, want: rolledBack})
+	}
 	u.stopped(back)
 }
 
@@ -59,9 +63,15 @@ func (u *upgrading) fullState() {
 	var back func()
 	u.stopped(func() { back = u.small("/var/lib/weir", room) })
 	const fill = "/var/lib/weir/fill"
-	u.run(&upgradeCase{name: "disk full, fetching", step: "upgrade-after-accepted-passed", want: failed, says: "full", at: func(u *upgrading) {
+	c := upgradeCase{name: "disk full, fetching", step: "upgrade-after-accepted-passed", want: failed, at: func(u *upgrading) {
 		u.machine.run(u.t, "sh", "-c", "fallocate -l $(( $(df --output=avail --block-size=1 /var/lib/weir | tail -1) - 16777216 )) "+fill)
-	}, after: func(u *upgrading) { u.machine.run(u.t, "rm", fill) }})
+	}, after: func(u *upgrading) { u.machine.run(u.t, "rm", fill) }}
+	for _, c.then = range both("fetching-failed") {
+		c.crash = killAgent
+		u.run(&c)
+	}
+	c.then, c.crash, c.says = "", standing, "full"
+	u.run(&c)
 	u.stopped(back)
 	if s := u.awaitRest("the gateway is at rest", 0); s.Upgrade.Cause != string(upgrade.CauseSpace) {
 		u.t.Errorf("the cause is %q", s.Upgrade.Cause)

@@ -126,8 +126,16 @@ func readTrust(paths []string) (*signed.Trust, error) {
 	return t, nil
 }
 
-// writeDocument replaces a file, durably. It holds no secret, and what carries it to others may be another user.
+// writeDocument replaces a file, durably. It holds no secret, and what carries it to others may be another user. What is no file, such as /dev/stdout, /dev/null or a pipe, is written to: root would replace the device for the whole system.
 func writeDocument(path string, e *signed.Envelope) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(e.Bytes())
+		return errors.Join(err, f.Close())
+	}
 	if err := disk.WriteFileAtomic(disk.OS, path, e.Bytes()); err != nil {
 		return err
 	}
