@@ -133,8 +133,8 @@ systemd: deps ## the Debian package in a root with systemd as PID 1: install, st
 	WEIR_SYSTEMD=1 $(GO) test -v -timeout 40m ./tests/systemd
 
 .PHONY: upgrade-matrix
-upgrade-matrix: deps ## upgrades of a real agent by the real helper under systemd: each bad program and release, a crash at each durable step of both programs, full disks, a wrong clock; some 15 minutes (needs root)
-	WEIR_SYSTEMD=long $(GO) test -count 1 -v -timeout 60m -run 'TestUpgradeMatrix$$' ./tests/systemd
+upgrade-matrix: deps ## upgrades of a real agent by the real helper under systemd: each bad program and release, a crash at each durable step of both programs, full disks, a wrong clock; and of a whole system by RAUC and a boot loader; some 30 minutes (needs root)
+	WEIR_SYSTEMD=long $(GO) test -count 1 -v -timeout 120m -run 'TestUpgrade(Matrix|Rauc)$$' ./tests/systemd
 
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules
