@@ -133,8 +133,8 @@ systemd: deps ## the Debian package in a root with systemd as PID 1: install, st
 	WEIR_SYSTEMD=1 $(GO) test -v -timeout 40m ./tests/systemd
 
 .PHONY: upgrade-matrix
-upgrade-matrix: deps ## upgrades of a real agent by the real helper under systemd: each bad program and release, a crash at each durable step of both programs, full disks, a wrong clock; some 45 minutes, WEIR_MATRIX=1/4 is the first of four parts (needs root)
-	WEIR_SYSTEMD=long $(GO) test -count 1 -v -timeout 180m -run 'TestUpgradeMatrix$$' ./tests/systemd
+upgrade-matrix: deps ## upgrades of a real agent by the real helper under systemd: each bad program and release, a crash at each durable step of both programs, full disks, a wrong clock; and of a whole system by RAUC and a boot loader; an hour, WEIR_MATRIX=1/4 is the first of four parts (needs root)
+	WEIR_SYSTEMD=long $(GO) test -count 1 -v -timeout 240m -run 'TestUpgrade(Matrix|Rauc)$$' ./tests/systemd
 
 .PHONY: check
 check: ## format, vet, linter (golangci-lint when installed), import rules

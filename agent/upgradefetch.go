@@ -204,11 +204,8 @@ func (u *upgrader) stage(ctx context.Context) error {
 		}
 	}
 	a := upgrade.Artifact{Target: u.rec.Target, Path: u.path(slotFile), ReaderAt: f}
-	if err := u.backend.Stage(ctx, u.rec.Standby, a, func(permille int) { u.waits(fmt.Sprintf("staged: %d of 1000", permille)) }); err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		return unfitFor(upgrade.CauseStage, "stage: %w", err)
+	if err := u.put(ctx, a); err != nil {
+		return err
 	}
 	u.agent.die("upgrade-staged")
 	b, err := u.beginning()
@@ -216,6 +213,25 @@ func (u *upgrader) stage(ctx context.Context) error {
 		return unfitFor(upgrade.CauseGate, "%w", err)
 	}
 	return u.allowed(upgrade.Now(b), upgrade.Event{Kind: upgrade.Ready, Contact: u.contact(), Away: u.agent.away()})
+}
+
+// stagesMax is how often in a process an artifact is put into its slot, when what writes it is not there or ends in the middle: each try may write a whole slot of flash.
+const stagesMax = 5
+
+// put has the backend take the artifact.
+func (u *upgrader) put(ctx context.Context, a upgrade.Artifact) error {
+	bounded, stop := context.WithTimeout(ctx, upgrade.StageLimit)
+	defer stop()
+	err := u.backend.Stage(bounded, u.rec.Standby, a, func(permille int) { u.waits(fmt.Sprintf("staged: %d of 1000", permille)) })
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if passing := upgrade.Passing(""); errors.As(err, &passing) && bounded.Err() == nil {
+		if u.checked["stage"]++; u.checked["stage"] < stagesMax {
+			return fmt.Errorf("stage: %w", err)
+		}
+	}
+	return unfitFor(upgrade.CauseStage, "stage: %w", err)
 }
 
 const backendSelf = "self"

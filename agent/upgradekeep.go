@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weirstream/weir/agent/upgrade"
 )
@@ -23,15 +24,54 @@ func (u *upgrader) countStart() (err error) {
 
 // keep tells the boot loader once in a start, while no upgrade is under way; done: it needs no other try. It is for run's goroutine.
 func (u *upgrader) keep(ctx context.Context) (done bool, err error) {
-	k, ok := u.backend.(keeps)
+	k, ok := u.agent.options.Backend.(keeps)
 	switch {
 	case !ok:
 		return true, nil
-	case u.broken != nil, !u.rec.Resting(), u.rec.State != upgrade.Idle && u.rec.Runs() != u.here.Booted:
+	case u.broken != nil, !u.rec.Resting():
+		return false, nil
+	case u.backend == nil:
+		if u.checked["keep"]++; u.checked["keep"]%keepEvery != 1 {
+			return false, nil
+		}
+		if err := u.reach(ctx); err != nil {
+			return false, err
+		}
+	}
+	if u.rec.State != upgrade.Idle && u.rec.Runs() != u.here.Booted {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, backendWait)
 	defer cancel()
 	err = k.Keep(ctx)
 	return err == nil, err
+}
+
+// keepEvery is how many looks (upgradeAgain) lie between two questions to a backend that does not answer.
+const keepEvery = 15
+
+// reach asks a backend once more that could not be asked when this process started, while no upgrade was under way: RAUC may come later than the agent. It is for run's goroutine.
+func (u *upgrader) reach(ctx context.Context) error {
+	b := u.agent.options.Backend
+	switch {
+	case u.backend != nil:
+		return nil
+	case b == nil:
+		return errNoBackend
+	}
+	ctx, cancel := context.WithTimeout(ctx, backendWait)
+	defer cancel()
+	caps, err := b.Probe(ctx)
+	if err != nil {
+		return fmt.Errorf("upgrade.backend: %w", err)
+	}
+	booted, err := b.Booted(ctx)
+	if err != nil {
+		return fmt.Errorf("upgrade.backend: %w", err)
+	}
+	if u.rec.State != upgrade.Idle && booted != u.here.Booted {
+		return fmt.Errorf("upgrade.backend: this program runs from slot %s, and began as that of slot %s: weir has to be started again", booted, u.here.Booted)
+	}
+	u.caps, u.here.Booted, u.backend = caps, booted, b
+	return nil
 }

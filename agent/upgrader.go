@@ -114,7 +114,7 @@ func (u *upgrader) locate() error {
 	case err == nil:
 	case u.rec.Resting(): // started by hand, say: it runs as ever
 		u.agent.log.Warn("no other program can be installed from here", "error", err)
-		u.backend = nil
+		u.backend = nil // reach asks it again
 		return nil
 	default:
 		return fmt.Errorf("upgrade.backend: an upgrade is %s, and which program this is cannot be told: %w", u.rec.State, err)

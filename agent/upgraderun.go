@@ -217,10 +217,24 @@ func (u *upgrader) waits(text string) {
 // activate has the new program run at the next start, and ends this one: all is durable.
 func (u *upgrader) activate(ctx context.Context) error {
 	if err := u.backend.Activate(ctx, u.rec.Standby, upgrade.TriesNew); err != nil {
-		return fmt.Errorf("activate slot %s: %w", u.rec.Standby, err)
+		return u.inVain(ctx, fmt.Errorf("activate slot %s: %w", u.rec.Standby, err))
 	}
 	u.agent.die("upgrade-activated")
-	return u.restart(ctx, "the new program is to start")
+	return u.inVain(ctx, u.restart(ctx, "the new program is to start"))
+}
+
+// switchesMax is how often in a process the switch is tried: the pipelines stand meanwhile. A request for a reboot that nobody takes is one try, of a minute.
+const switchesMax = 5
+
+// inVain gives the switch up that was tried often enough; nothing is said against the new program, which has not run. Behind the probation there is no way back from here: it is tried on.
+func (u *upgrader) inVain(ctx context.Context, err error) error {
+	if ctx.Err() != nil || u.rec.State != upgrade.Switched {
+		return err
+	}
+	if u.checked["switch"]++; u.checked["switch"] < switchesMax {
+		return err
+	}
+	return unfitFor(upgrade.CauseStage, "%w", err)
 }
 
 // goAway has the program run that is to, and ends this one.
@@ -244,12 +258,23 @@ func (u *upgrader) restart(ctx context.Context, why string) error {
 	u.agent.log.Info("this program ends for another", "why", why)
 	if !u.caps.NeedsReboot {
 		close(u.leave)
+		<-ctx.Done()
+		return ctx.Err()
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	late := time.NewTimer(rebootMax)
+	defer late.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late.C:
+		return fmt.Errorf("restart: it was asked for %s ago, and this machine still runs", rebootMax)
+	}
 }
 
-var errNoBackend = errors.New("upgrade.backend is none: there is nothing that puts another program into place")
+// rebootMax is how long a machine may take to go down: services have 90 s each.
+const rebootMax = 10 * time.Minute
+
+var errNoBackend = errors.New("upgrade.backend is none, or cannot be asked: there is nothing that puts another program into place")
 
 // Upgrade has another program take over. It returns when the order is recorded: what comes of it, the status tells. It goes on when the caller leaves.
 func (a *Agent) Upgrade(ctx context.Context, o api.UpgradeOptions) error {

@@ -78,9 +78,9 @@ func (u *upgrader) trust() (*signed.Trust, error) {
 }
 
 // ask takes an order up: it is verified, and recorded.
-func (u *upgrader) ask(_ context.Context, k *upgradeAsk) error {
-	if u.backend == nil {
-		return errNoBackend
+func (u *upgrader) ask(ctx context.Context, k *upgradeAsk) error {
+	if err := u.reach(ctx); err != nil {
+		return err
 	}
 	payload, artifact, err := u.verify(k.o.Release)
 	if err != nil {

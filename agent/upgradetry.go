@@ -91,7 +91,7 @@ func (u *upgrader) failed() string {
 func (u *upgrader) trial(ctx context.Context, hurry bool) upgrade.Trial {
 	up := time.Since(u.watched)
 	if u.least != trialLeast && up >= u.least { // a test has no time
-		up += trialLeast
+		up += max(trialLeast, upgrade.UpSystem)
 	}
 	t := upgrade.Trial{System: u.caps.NeedsReboot, Up: up, On: time.Since(u.watched), Killed: u.killed, Fetched: u.heardOnTrial()}
 	if at := now(); at.Boot == u.rec.Began.Boot {

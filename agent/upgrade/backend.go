@@ -19,6 +19,11 @@ type Artifact struct {
 	io.ReaderAt
 }
 
+// Passing is an error of a backend behind which the same call may do better: what carries it out cannot be reached, has ended in the middle, or is busy.
+type Passing string
+
+func (p Passing) Error() string { return string(p) }
+
 // Backend puts programs into slots and has one run. Every method can be repeated, ends with its context, and leaves the slot that runs alone. The record, gates and savepoints are the caller's.
 type Backend interface {
 	// Probe tells what it can, or why it cannot be used here.

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Becomes PID 1 of the machine whose root is $1: in namespaces of its own, that is all that it sees. systemd-nspawn does about the same.
+# Becomes PID 1 of the machine whose root is $1: in namespaces of its own, that is all that it sees. systemd-nspawn does about the same. $2, if any, is read when the file systems of the root are there.
 set -e
 root=$1
 mount --make-rprivate /
-mount --bind "$root" "$root"
+mount --rbind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 mountpoint -q "$root/sys/fs/cgroup" || mount -t tmpfs tmpfs "$root/sys/fs/cgroup"
@@ -17,6 +17,7 @@ done
 mkdir "$root/dev/pts" "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
+[ -z "$2" ] || . "$2"
 ip link set lo up
 cd "$root"
 mkdir -p .outside

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -44,10 +45,7 @@ func boot(archive, dir string) (m *machine, err error) {
 	}
 	m.init = exec.Command("/bin/sh", "init.sh", m.dir)
 	m.init.Stdout, m.init.Stderr = m.log, m.log
-	m.init.SysProcAttr = &syscall.SysProcAttr{
-		Pdeathsig:  syscall.SIGKILL,
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | unix.CLONE_NEWCGROUP,
-	}
+	m.init.SysProcAttr = namespaces()
 	closeGroup := m.ownGroup()
 	err = m.start()
 	closeGroup()
@@ -56,6 +54,14 @@ func boot(archive, dir string) (m *machine, err error) {
 		return nil, fmt.Errorf("%w: %w", errHere, err)
 	}
 	return m, nil
+}
+
+// namespaces are those of a machine.
+func namespaces() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Pdeathsig:  syscall.SIGKILL,
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | unix.CLONE_NEWCGROUP,
+	}
 }
 
 // start starts init and waits until it has booted. The thread that starts it must live as long (Pdeathsig), and be no thread that a test locks.
@@ -152,11 +158,36 @@ func (m *machine) command(ctx context.Context, name string, args ...string) *exe
 	return c
 }
 
+// said runs a command and gives what it said on both of its ways. A machine that goes down stops all that runs in it, nsenter then stops itself, does not see its child's end, and the machine's process 1 would wait for that: it is
+// told to go on, again and again.
+func said(c *exec.Cmd) ([]byte, error) {
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() { // ends with the command
+		for tick := time.NewTicker(200 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				c.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may have ended
+			case <-ended:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	err := c.Wait()
+	close(ended)
+	return out.Bytes(), err
+}
+
 // try runs a program in the machine; out is what it said on both of its ways.
 func (m *machine) try(name string, args ...string) (out string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
-	b, err := m.command(ctx, name, args...).CombinedOutput()
+	b, err := said(m.command(ctx, name, args...))
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, last(b, 2000))
 	}

@@ -13,7 +13,7 @@ import (
 // release and packages are what the machine is made of: what the package depends on, and an init.
 const release = "bookworm"
 
-var packages = []string{"systemd", "systemd-sysv", "dbus", "adduser", "init-system-helpers"}
+var packages = []string{"systemd", "systemd-sysv", "dbus", "adduser", "init-system-helpers", "rauc-service"}
 
 // errHere: this machine cannot run the tests; the text tells why.
 var errHere = errors.New("systemd in namespaces")

@@ -62,6 +62,7 @@ type upgrading struct {
 	n     int
 	table strings.Builder
 	ends  map[string]int
+	power func() // has a machine go on that has ended; nil: it does not end by itself
 }
 
 // matrixDir has what upgrades are made of, where the service's user sees it.
@@ -84,25 +85,40 @@ func newUpgrading(t *testing.T) *upgrading {
 	m.write(t, "/etc/weir/fleet/root.json", string(root))
 	m.write(t, "/etc/weir/weir.yaml", upgradableConfig())
 	m.dropIn(t, matrixUnit("", ""))
-	u := &upgrading{machine: m, t: t, far: newFar(t, m), ends: map[string]int{}}
-	next := filepath.Join(scratch, "weir-v2")
-	if *builtFlag != "" {
-		next = filepath.Join(*builtFlag, "weir-v2")
-	}
-	if _, err := os.Stat(next); err != nil { // as faulty is built, so that it is only linked anew
-		u.must(rig.BuildWeir(next, "-tags", "weirfault", "-ldflags", "-s -w -X github.com/weirstream/weir/agent.version=v2"))
-	}
-	u.next, err = os.ReadFile(next)
-	u.must(err)
+	u := &upgrading{machine: m, t: t, far: newFar(t, m), next: nextFaulty(t), ends: map[string]int{}}
 	m.run(t, "systemctl", "start", "--no-block", "weir")
 	u.await("the session is there", func() bool { return subscribed(u.far.broker) })
 	u.far.publish()
 	return u
 }
 
+// nextFaulty is the program with planted faults, of another version.
+func nextFaulty(t *testing.T) []byte {
+	t.Helper()
+	next := filepath.Join(scratch, "weir-v2")
+	if *builtFlag != "" {
+		next = filepath.Join(*builtFlag, "weir-v2")
+	}
+	if _, err := os.Stat(next); err != nil { // as faulty is built, so that it is only linked anew
+		if err := rig.BuildWeir(next, "-tags", "weirfault", "-ldflags", "-s -w -X github.com/weirstream/weir/agent.version=v2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func (u *upgrading) await(what string, holds func() bool) {
 	u.t.Helper()
-	u.machine.await(u.t, what, holds)
+	u.machine.await(u.t, what, func() bool {
+		if u.power != nil {
+			u.power()
+		}
+		return holds()
+	})
 }
 
 // look asks the agent; nil: it does not answer.

@@ -17,10 +17,10 @@ import (
 	"github.com/weirstream/weir/store/disk"
 )
 
-// Why the backend cannot be used, or did not do what it was asked. Every call can be repeated behind each of them.
+// Why the backend cannot be used, or did not do what it was asked. Every call can be repeated behind each of them; behind ErrNoRauc, ErrDied and ErrBusy (upgrade.Passing) that may help.
 var (
 	// ErrNoRauc comes when the system bus or RAUC cannot be reached.
-	ErrNoRauc = errors.New("RAUC cannot be reached on the system bus")
+	ErrNoRauc error = upgrade.Passing("RAUC cannot be reached on the system bus")
 	// ErrSystem comes when RAUC's configuration is not one that this backend can keep its promises with.
 	ErrSystem = errors.New("RAUC's system.conf does not fit")
 	// ErrSlot comes for a slot that is not there, that runs, or that holds nothing that may run.
@@ -30,9 +30,9 @@ var (
 	// ErrRefused comes when RAUC ends an installation with an error; its text is RAUC's (LastError).
 	ErrRefused = errors.New("RAUC has not installed the bundle")
 	// ErrDied comes when RAUC ends, or the bus does, before it has told how an installation ended.
-	ErrDied = errors.New("RAUC ended in the middle of an installation")
+	ErrDied error = upgrade.Passing("RAUC ended in the middle of an installation")
 	// ErrBusy comes when RAUC installs something else and the context ends first.
-	ErrBusy = errors.New("RAUC is busy with another installation")
+	ErrBusy error = upgrade.Passing("RAUC is busy with another installation")
 	// ErrNotArmed comes when the boot loader does not do as it was told: a slot that is to be started has no tries, or is not the first.
 	ErrNotArmed = errors.New("the boot loader did not take it")
 	// ErrNoReboot comes when nothing took the request to reboot.

@@ -1,0 +1,74 @@
+//go:build !nocentral
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/agent/upgrade/upgradetest"
+)
+
+// refuser takes no artifact.
+type refuser struct {
+	*upgradetest.Fake
+	err error
+}
+
+func (r *refuser) Stage(context.Context, upgrade.Slot, upgrade.Artifact, func(int)) error {
+	return r.err
+}
+
+// TestStagedAgain: what may pass is tried again, so often and no more; what does not is no matter of tries.
+func TestStagedAgain(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		tries int
+	}{{fmt.Errorf("%w: killed", upgrade.Passing("it ended")), stagesMax}, {errors.New("a wrong signature"), 1}} {
+		u := &upgrader{backend: &refuser{upgradetest.NewFake(), c.err}, checked: map[string]uint64{}}
+		tries, why := 0, (*unfit)(nil)
+		for why == nil {
+			err := u.put(t.Context(), upgrade.Artifact{})
+			if tries++; err == nil || !errors.Is(err, c.err) {
+				t.Fatal(err)
+			}
+			errors.As(err, &why)
+		}
+		if tries != c.tries || why.cause != upgrade.CauseStage {
+			t.Errorf("%v: given up behind %d tries, %s", c.err, tries, why.cause)
+		}
+	}
+}
+
+// TestSwitchInVain: a boot loader that refuses, and a reboot that does not come, end the upgrade: the pipelines stand as long. A program that has passed its probation is not gone back from here, and a program that ends is no try.
+func TestSwitchInVain(t *testing.T) {
+	refused := errors.New("the boot loader did not take it")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		name  string
+		ctx   context.Context
+		state upgrade.State
+		tries int
+	}{{"switched", t.Context(), upgrade.Switched, switchesMax}, {"committing", t.Context(), upgrade.Committing, 0}, {"ends", ended, upgrade.Switched, 0}} {
+		u := &upgrader{rec: upgrade.Record{State: c.state}, checked: map[string]uint64{}}
+		given := 0
+		for n := 1; n <= 2*switchesMax && given == 0; n++ {
+			err := u.inVain(c.ctx, refused)
+			if why := (*unfit)(nil); errors.As(err, &why) {
+				if given = n; why.cause.Rejects() {
+					t.Errorf("%s: %s rejects a program that has not run", c.name, why.cause)
+				}
+			}
+			if !errors.Is(err, refused) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		if given != c.tries {
+			t.Errorf("%s: given up behind %d tries, want %d", c.name, given, c.tries)
+		}
+	}
+}
