@@ -57,7 +57,7 @@ cross-%: boot-%
 	GOOS=linux $(CROSS_$*) $(GO) build -tags $(TAGS) $(RELEASE) -o $(DIR)/weir-linux-$* ./agent/cmd/weir
 
 boot-%: # the helper that chooses among programs, for both builds of a processor
-	GOOS=linux $(CROSS_$*) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(DIR)/weir-boot-linux-$* ./agent/cmd/weir-boot
+	GOOS=linux $(CROSS_$*) $(GO) build -tags $(TAGS) -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(DIR)/weir-boot-linux-$* ./agent/cmd/weir-boot
 
 # Debian's names of the processors. Its armhf is ARMv7; Raspberry Pi OS calls ARMv6 so as well, which is not built.
 DEB_arm64 := arm64
@@ -165,11 +165,11 @@ crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, rese
 
 # The emulated machine: WEIR_DEVICE_CACHE keeps what comes from Debian (else weir-device in the user's cache directory).
 .PHONY: test-device
-test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, planted faults; some 20 minutes on two idle cores
+test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, 16 upgrades with a cut in each, planted faults; some 40 minutes on two idle cores
 	WEIR_DEVICE=long $(GO) test -count 1 -v -timeout 180m ./tests/rig/nbd ./tests/device
 
 .PHONY: test-device-short
-test-device-short: deps deps-device ## the same with 5 cuts and 2, for CI: some 3 minutes, once Debian is there
+test-device-short: deps deps-device ## the same with 5 cuts, 1, and an upgrade with one, for CI: some 3 minutes, once Debian is there
 	WEIR_DEVICE=short $(GO) test -count 1 -v -timeout 40m -run 'TestDirectBoot|TestUnderSystemd|TestPlantedFaults|TestWhatBreaks' ./tests/device
 
 .PHONY: deps-device

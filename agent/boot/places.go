@@ -40,6 +40,7 @@ const (
 	faultNoSettle    fault = "a start that was not counted runs"
 	faultNoFloor     fault = "the floor is not looked at"
 	faultNoDigest    fault = "what is in a slot is not hashed again"
+	faultNoSync      fault = "no-sync" // of a slot's program
 )
 
 // The priorities of Say.
@@ -81,7 +82,7 @@ const (
 // Standard are the places of the service. env gives the environment: STATE_DIRECTORY and INVOCATION_ID are systemd's, WEIR_BOOT_STATE is an operator's whose state_dir is another.
 func Standard(env func(string) string, arch string) Places {
 	p := Places{State: "/var/lib/weir", Dir: "/var/lib/weir-boot", Run: "/run/weir-boot", Counted: "/run/weir/counted", Factory: "/usr/bin", Provisioned: "/etc/weir/fleet/root.json",
-		Arch: arch, Start: env("INVOCATION_ID"), Limit: 4 * time.Minute}
+		Arch: arch, Start: env("INVOCATION_ID"), Limit: 4 * time.Minute, planted: plantedFault()}
 	if first, _, _ := strings.Cut(env("STATE_DIRECTORY"), ":"); filepath.IsAbs(first) {
 		p.State = first
 	}

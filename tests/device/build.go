@@ -18,11 +18,14 @@ const repository = "../.."
 // tags of the release build, with which that with planted faults shares all objects that have none.
 const faultTags = "weirfault,nethttpomithttp2"
 
+// nextVersion is what the program with planted faults calls itself.
+const nextVersion = "v2"
+
 // buildWeir builds weir for the machine by the Makefile: what goes to gateways, or the same with planted faults.
 func buildWeir(ctx context.Context, dir string, faults bool) (string, error) {
 	args := []string{"-s", "-C", repository, "DIR=" + dir, "cross-arm64"}
 	if faults {
-		args = append(args, "TAGS="+faultTags)
+		args = append(args, "TAGS="+faultTags, "VERSION="+nextVersion)
 	}
 	_, err := commandOutside(ctx, "make", args...)
 	return filepath.Join(dir, "weir-linux-arm64"), err
@@ -107,14 +110,14 @@ func hardwareFor(ctx context.Context, dir, weir, pipelines string, env ...string
 	return h, buildInitramfs(h.initramfs, init, parts, weir, pipelines)
 }
 
-// hardwareWithSystemd is what a machine needs on which systemd runs weir, of its package deb. It is installed; console is what that printed.
-func hardwareWithSystemd(ctx context.Context, dir, deb string) (h hardware, err error) {
+// hardwareWithSystemd is what a machine needs on which systemd runs weir, of its package. It is installed.
+func hardwareWithSystemd(ctx context.Context, dir string, p programs) (h hardware, err error) {
 	h, err = hardwareFor(ctx, dir, "", "")
 	if err != nil {
 		return h, err
 	}
 	h.append = strings.Replace(h.append, "direct", "systemd", 1) + " systemd.show_status=0 systemd.default_timeout_start_sec=600" // a host that is busy may need minutes for what a board does in seconds
-	h.root, err = buildRoot(ctx, dir, deb)
+	h.root, err = buildRoot(ctx, dir, p)
 	if err != nil {
 		return h, err
 	}
@@ -123,7 +126,7 @@ func hardwareWithSystemd(ctx context.Context, dir, deb string) (h hardware, err 
 
 // install has the machine install weir on its root disk, which keeps it; the data disk is not the one of the run.
 func (h hardware) install(ctx context.Context, dir string) error {
-	disk, err := newDataDisk(ctx, dir)
+	disk, err := newDataDisk(ctx, dir, stateDirs...)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ const consolePoll = 50 * time.Millisecond
 
 // tail is the end of a console.
 func tail(b []byte) string {
-	return string(bytes.ReplaceAll(b[max(0, len(b)-4000):], []byte("\r"), nil))
+	return string(bytes.ReplaceAll(b[max(0, len(b)-8000):], []byte("\r"), nil))
 }
 
 // powerOff is what a power cut does to the processor: it stops. The data disk must have lost its power before.

@@ -163,6 +163,20 @@ func (o *oracle) judge(n int) *verdict {
 	return v
 }
 
+// judgeMessages compares with n messages, not with the windows that they make: those close later.
+func (o *oracle) judgeMessages(n int) *verdict {
+	v := &verdict{arrived: o.arrived}
+	for name, s := range o.sinks {
+		if s.cells == nil {
+			v.compareMessages(name, s, n)
+		}
+		for _, w := range s.wrong {
+			v.wrong = append(v.wrong, name+": "+w)
+		}
+	}
+	return v
+}
+
 // over tells that the last messages, n and n+1, have passed through every sink of messages: each sink keeps the order of each source, so what has not come before them
 // never comes. Windows close a while later.
 func (o *oracle) over(n int) bool {

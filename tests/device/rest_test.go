@@ -1,6 +1,8 @@
 package device
 
 import (
+	"regexp"
+	"strconv"
 	"testing"
 )
 
@@ -32,5 +34,17 @@ func TestAtRest(t *testing.T) {
 	if writes > 0 || flushes > 0 {
 		t.Errorf("an agent at rest wrote %d times and flushed %d times", writes, flushes)
 	}
+	m := resident.FindStringSubmatch(line)
+	if m == nil {
+		t.Fatalf("how much memory it has is not told: %s", line)
+	}
+	if kib, err := strconv.Atoi(m[1]); err != nil || kib > residentMostKiB {
+		t.Errorf("an agent at rest has %d KiB of memory, %d at most: %v", kib, residentMostKiB, err)
+	}
 	st.stop()
 }
+
+// residentMostKiB of memory has an agent at rest, with the pages of its program that it shares.
+const residentMostKiB = 15 << 10
+
+var resident = regexp.MustCompile(`rss (\d+) kB`)

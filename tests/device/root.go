@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // rootPackages are what a gateway with systemd has, and the tests use.
@@ -84,32 +87,37 @@ trap 'say failed: weir is not installed' EXIT
 dpkg --force-depends -i /opt/device/weir.deb
 systemctl is-active weir
 cat /opt/device/weir.yaml >/etc/weir/weir.yaml
+mkdir -p /etc/weir/fleet
+cp /opt/device/root.json /etc/weir/fleet/root.json
 say installed $(dpkg-query -W -f '${Version}' weir)
 trap - EXIT
 systemctl --no-block poweroff
 `
 
-// rootFiles are what the root disk has besides Debian and weir's package. The data disk is weir's state directory.
+// rootFiles are what the root disk has besides Debian and weir's package. weir's state, and the slots of its programs, lie on the data disk.
 var rootFiles = map[string]string{
-	"etc/fstab":             "LABEL=root / ext4 defaults 0 0\nLABEL=data /var/lib/weir ext4 noatime,errors=panic,x-systemd.device-timeout=0 0 2\n",
-	"etc/hostname":          "device\n",
-	"etc/hosts":             "127.0.0.1 localhost device\n",
-	"etc/machine-id":        "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine
-	"opt/device/weir.yaml":  configFor("/var/lib/weir", whole),
-	"opt/device/install.sh": installScript,
-	"var/lib/dpkg/status":   "",
-	"etc/systemd/system/weir.service.d/device.conf": "[Service]\nStandardOutput=journal+console\nStandardError=journal+console\n",
-	"etc/systemd/system/device-ready.service":       readyUnit,
-	"etc/systemd/system/device-install.service":     installUnit,
-	"etc/systemd/journald.conf.d/device.conf":       "[Journal]\nStorage=volatile\n",
+	"etc/fstab": "LABEL=root / ext4 defaults 0 0\nLABEL=data /data ext4 noatime,errors=panic,x-systemd.device-timeout=0 0 2\n" +
+		"/data/weir /var/lib/weir none bind 0 0\n/data/weir-boot /var/lib/weir-boot none bind,nofail 0 0\n",
+	"etc/hostname":                              "device\n",
+	"etc/hosts":                                 "127.0.0.1 localhost device\n",
+	"etc/machine-id":                            "00000000000000000000000000006d61\n", // the root is as new at every boot, and yet always the same machine
+	"opt/device/weir.yaml":                      configFor("/var/lib/weir", upgradable+whole),
+	"opt/device/install.sh":                     installScript,
+	"var/lib/dpkg/status":                       "",
+	"etc/systemd/system/device-ready.service":   readyUnit,
+	"etc/systemd/system/device-install.service": installUnit,
+	"etc/systemd/journald.conf.d/device.conf":   "[Journal]\nStorage=volatile\nForwardToConsole=yes\nTTYPath=/dev/ttyAMA0\n",
 }
 
 // masked are units that have nothing to do here and take an emulated processor's time.
 var masked = []string{"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer", "systemd-random-seed.service",
 	"systemd-pstore.service", "systemd-update-utmp.service", "serial-getty@ttyAMA0.service", "getty@tty1.service"}
 
-// buildRoot makes an image of a root disk that installs weir's package deb at its first boot. It needs root, for the owners of the files.
-func buildRoot(ctx context.Context, dir, deb string) (string, error) {
+// programs are what goes onto a root disk: weir's package, the program that upgrades bring, and a helper with planted faults.
+type programs struct{ deb, next, helper string }
+
+// buildRoot makes an image of a root disk that installs weir's package at its first boot. It needs root, for the owners of the files.
+func buildRoot(ctx context.Context, dir string, p programs) (string, error) {
 	archive, err := rootArchive(ctx)
 	if err != nil {
 		return "", err
@@ -122,11 +130,7 @@ func buildRoot(ctx context.Context, dir, deb string) (string, error) {
 	if _, err := command(ctx, nil, "", "tar", "-C", tree, "-xf", archive); err != nil {
 		return "", err
 	}
-	b, err := os.ReadFile(deb)
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(os.Chmod(tree, 0o755), configure(tree), os.WriteFile(filepath.Join(tree, "opt/device/weir.deb"), b, 0o644)); err != nil {
+	if err := errors.Join(os.Chmod(tree, 0o755), configure(tree), provision(ctx, tree, p)); err != nil {
 		return "", err
 	}
 	image := filepath.Join(dir, "root.img")
@@ -139,6 +143,24 @@ func buildRoot(ctx context.Context, dir, deb string) (string, error) {
 	}
 	_, err = command(ctx, nil, "", mkfs(), "-q", "-F", "-t", "ext4", "-L", "root", "-O", "^has_journal", "-d", tree, image)
 	return image, err
+}
+
+// provision puts weir's programs into the tree, and the root document of the fleet that they are signed for.
+func provision(ctx context.Context, tree string, p programs) error {
+	document, err := rig.FleetRoot(ctx)
+	if err != nil {
+		return err
+	}
+	for name, from := range map[string]string{"opt/device/weir.deb": p.deb, nextBase: p.next, faultHelper: p.helper} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(tree, name), b, 0o755); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(tree, "opt/device/root.json"), document, 0o644)
 }
 
 // rootBytes of which most are a hole in the file.
@@ -156,7 +178,9 @@ func configure(tree string) error {
 			return err
 		}
 	}
-	for name, text := range rootFiles {
+	files := maps.Clone(rootFiles)
+	maps.Copy(files, upgradeFiles)
+	for name, text := range files {
 		if err := os.MkdirAll(filepath.Dir(in(name)), 0o755); err != nil {
 			return err
 		}
@@ -164,7 +188,7 @@ func configure(tree string) error {
 			return err
 		}
 	}
-	for _, d := range []string{"var/lib/weir", "var/lib/dpkg/info", "var/lib/dpkg/updates", "tmp", "run", "mnt", "proc", "sys", "dev"} {
+	for _, d := range []string{"data", "var/lib/weir", "var/lib/weir-boot", "var/lib/dpkg/info", "var/lib/dpkg/updates", "tmp", "run", "mnt", "proc", "sys", "dev"} {
 		if err := os.MkdirAll(in(d), 0o755); err != nil {
 			return err
 		}
@@ -174,7 +198,12 @@ func configure(tree string) error {
 			return err
 		}
 	}
-	return errors.Join(enable(tree, "device-ready.service"), enable(tree, "device-install.service"), appendTo(in("etc/passwd"), "messagebus:x:100:102::/nonexistent:/usr/sbin/nologin\n"), appendTo(in("etc/group"), "messagebus:x:102:\n"),
+	for _, unit := range []string{"device-ready.service", "device-install.service", "device-command.service", "device-found.service", "device-fault.service"} {
+		if err := enable(tree, unit); err != nil {
+			return err
+		}
+	}
+	return errors.Join(appendTo(in("etc/passwd"), "messagebus:x:100:102::/nonexistent:/usr/sbin/nologin\n"), appendTo(in("etc/group"), "messagebus:x:102:\n"),
 		os.Chmod(in("tmp"), 0o1777))
 }
 
