@@ -38,6 +38,7 @@ type upgrader struct {
 	watched time.Time       // since when this process is on trial
 	least   time.Duration   // that it is on trial, whatever is set: a test has no time
 	checked map[string]uint64
+	lacks   string // why the fetch waits, as it was told last
 
 	mu   sync.Mutex
 	rec  upgrade.Record
