@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
 )
 
@@ -106,6 +107,9 @@ func (c *Channel) handOver(ctx context.Context, r *document.Rollout, f facts) er
 	release, envelope, err := c.Depot.Release(read, c.trust, r.Release)
 	if err != nil && reasonOf(err) == "" {
 		return err
+	}
+	if err != nil {
+		c.refused(depot.Release(r.Release), nil, err)
 	}
 	h := &handed{ID: r.ID, Release: r.Release, Serial: r.Serial, AtMs: f.nowMs}
 	if was := c.ledger.Rollout; was == nil || *was != *h {
