@@ -180,6 +180,10 @@ deps-device: ## install what the emulated machine needs from Debian: qemu-system
 powercut: deps ## power cuts of the disk beneath a real ext4 with the agent on it: 200 crash points and more, planted faults; needs root, FUSE and loop devices
 	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 60m ./tests/rig/volatiledisk ./tests/powercut
 
+.PHONY: fleet
+fleet: deps ## a hundred gateways as processes with an object store and mosquitto: waves, two bad releases, commands, a roll-out back, attacks, planted faults
+	WEIR_FLEET=long $(GO) test -count 1 -v -timeout 120m ./tests/fleet
+
 .PHONY: week
 week: ## a week without an upstream at RATE (default 100) results/s in virtual time, then catching up; a restart with 1 GiB that waits
 	WEIR_WEEK=$(or $(RATE),100) $(GO) test -count 1 -v -timeout 120m -run 'TestAWeekOffline$$' ./tests/forward

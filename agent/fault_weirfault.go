@@ -42,11 +42,8 @@ func plantedDeath(at string) {
 	}
 }
 
-// plantedBad is how this program is broken: what WEIR_BAD says or, so that it is the program's own and not the machine's, what its file ends with: " bad=HOW\n". "": it is not.
-var plantedBad = sync.OnceValue(func() string {
-	if bad := os.Getenv("WEIR_BAD"); bad != "" {
-		return bad
-	}
+// plantedTail gives a word of the last line of this program's file, "… version=1.1.0 bad=crash\n": two programs of one build, which are what a release says of them. "": it has none.
+func plantedTail(name string) string {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return ""
@@ -56,16 +53,31 @@ var plantedBad = sync.OnceValue(func() string {
 	if err != nil {
 		return ""
 	}
-	b := make([]byte, 32)
+	b := make([]byte, 64)
 	if _, err := f.ReadAt(b, info.Size()-int64(len(b))); err != nil {
 		return ""
 	}
-	_, bad, _ := strings.Cut(string(b), " bad=")
-	return strings.TrimSpace(bad)
+	for _, word := range strings.Fields(string(b)) {
+		if is, found := strings.CutPrefix(word, name+"="); found {
+			return is
+		}
+	}
+	return ""
+}
+
+// plantedBad is how this program is broken: what WEIR_BAD says or, so that it is the program's own and not the machine's, what its file ends with: " bad=HOW\n". "": it is not.
+var plantedBad = sync.OnceValue(func() string {
+	if bad := os.Getenv("WEIR_BAD"); bad != "" {
+		return bad
+	}
+	return plantedTail("bad")
 })
 
 // Broken from its first instruction on: with crash weir run ends at once, with silent it is never ready, with hang a task does not return.
 func init() {
+	if is := plantedTail("version"); is != "" {
+		version = is
+	}
 	if len(os.Args) < 2 || os.Args[1] != "run" {
 		return
 	}

@@ -125,18 +125,7 @@ func (u *upgrader) fetch(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	told := false
-	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Progress: func(n int64, why error) {
-		here := fmt.Sprintf("%d of %d bytes are here", n, artifact.Bytes)
-		if why != nil {
-			here += "; " + why.Error()
-		}
-		u.waits(here)
-		if why != nil && !told {
-			u.agent.log.Warn("upgrade's pieces do not come; they are asked for again", "number", u.rec.Number, "error", why)
-		}
-		told = why != nil
-	}}
+	f := &upgrade.Fetcher{FS: disk.OS, Dir: u.store.Dir, Progress: func(n int64, waits error) { u.tellFetch(n, artifact.Bytes, waits) }}
 	if l.File == "" { // a document asked for it
 		if f.Chunks, f.Pause, err = u.agent.fleetChunks(); err != nil {
 			return unfitFor(upgrade.CauseFetch, "%w", err)
@@ -159,6 +148,19 @@ func (u *upgrader) fetch(ctx context.Context) error {
 		return err
 	}
 	return u.note(upgrade.Event{Kind: upgrade.Fetched})
+}
+
+// tellFetch says how far the fetch is and, once for each reason, what keeps it waiting: a piece that somebody has exchanged in the store never comes, and that has to be seen.
+func (u *upgrader) tellFetch(n, of int64, waits error) {
+	text := fmt.Sprintf("%d of %d bytes are here", n, of)
+	if waits != nil {
+		text += "; the next piece is asked for again: " + waits.Error()
+		if waits.Error() != u.lacks {
+			u.lacks = waits.Error()
+			u.agent.log.Warn("a piece of the new program is not to be had; it is asked for again", "error", waits)
+		}
+	}
+	u.waits(text)
 }
 
 // fileChunks gives the pieces of a file on this device. One that is wrong stays so: waiting for it would be in vain.
@@ -240,6 +242,8 @@ const (
 	// selftestWait and selftestBytes bound the self-test of a program that may be anything.
 	selftestWait  = time.Minute
 	selftestBytes = 1 << 30
+	// selftestDrain is how long what it has printed may take to get here behind its end.
+	selftestDrain = 10 * time.Second
 	selftestSays  = 64 << 10
 )
 
@@ -261,7 +265,7 @@ func (u *upgrader) selftest(ctx context.Context) error {
 	var out, says firstBytes
 	cmd.Stdout, cmd.Stderr = &out, &says
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = selftestDrain
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT=256MiB", "WEIR_SELFTEST=1")
 	if err := cmd.Start(); err != nil { // where it lies nothing may be run, say: that says nothing against it
 		return unfitFor(upgrade.CauseStage, "run the self-test: %w", err)
@@ -274,7 +278,11 @@ func (u *upgrader) selftest(ctx context.Context) error {
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil, errors.Is(err, exec.ErrWaitDelay): // so does a good program on a machine that has no time for it: what is not known is not held against it
+		return unfitFor(upgrade.CauseStage, "its self-test did not come to its end within %s: %w", selftestWait, err)
+	default:
 		return unfitFor(upgrade.CauseArtifact, "its self-test failed: %w: %s", err, strings.TrimSpace(says.String()))
 	}
 	var is SelftestReport

@@ -39,6 +39,7 @@ type upgrader struct {
 	leaveAt time.Time       // when it leaves once more, if it is to now and then
 	least   time.Duration   // that it is on trial, whatever is set: a test has no time
 	checked map[string]uint64
+	lacks   string // why the fetch waits, as it was told last
 
 	mu   sync.Mutex
 	rec  upgrade.Record

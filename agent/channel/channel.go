@@ -119,6 +119,7 @@ func New(c Config) (*Channel, error) {
 	if c.random == nil {
 		c.random = rand.Float64
 	}
+	c.faults = plantedFaults(c.faults)
 	l, err := loadLedger(c.FS, c.Dir)
 	if err != nil {
 		return nil, err

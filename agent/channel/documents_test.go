@@ -152,6 +152,9 @@ func TestAReleaseThatIsNone(t *testing.T) {
 			if len(w.acts.asked) > 0 || w.ch.ledger.Rollout == nil || w.ch.ledger.Rollout.Outcome != outcomeGated || !strings.Contains(w.ch.ledger.Rollout.Why, "signature") {
 				t.Errorf("signed by %s: asked %v, %+v", name, w.acts.asked, w.ch.ledger.Rollout)
 			}
+			if n, lines := w.ch.Status().Refused[ReasonThreshold], w.log.lines("fleet document refused"); n != 1 || lines != 1 {
+				t.Errorf("signed by %s: counted %d times, told %d times, want 1 and 1: %v", name, n, lines, w.ch.Status().Refused)
+			}
 		})
 	}
 }

@@ -7,6 +7,8 @@ type faults struct {
 	anySerial   bool // old documents count
 	anyAudience bool // commands and roll-outs for others are for this gateway
 	anyFleet    bool // documents of another fleet count
+	anyPlace    bool // documents that lie where another one does count
+	toldAlways  bool // what is refused is told each time
 	askAlways   bool // a roll-out is handed over at each look
 	saveAlways  bool // the ledger is written at each look
 

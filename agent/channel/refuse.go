@@ -74,7 +74,7 @@ func (c *Channel) refused(what string, body []byte, err error) {
 	if len(body) == 0 {
 		key = what + " " + err.Error()
 	}
-	if c.told[key] {
+	if c.told[key] && !c.faults.toldAlways {
 		return
 	}
 	if len(c.told) >= toldMost {

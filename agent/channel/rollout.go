@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
 )
 
@@ -126,6 +127,9 @@ func (c *Channel) handOver(ctx context.Context, r *document.Rollout, f facts) er
 	release, envelope, err := c.Depot.Release(read, c.trust, r.Release)
 	if err != nil && reasonOf(err) == "" {
 		return err
+	}
+	if err != nil {
+		c.refused(depot.Release(r.Release), nil, err)
 	}
 	h := &handed{ID: r.ID, Release: r.Release, Serial: r.Serial, AtMs: f.nowMs}
 	if was := c.ledger.Rollout; was == nil || *was != *h {

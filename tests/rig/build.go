@@ -40,11 +40,18 @@ func runWith(m *testing.M, weir *string, build func(file string) error) int {
 }
 
 // BuildWeir builds the agent into a file; args are for go build, such as -tags.
-func BuildWeir(file string, args ...string) error {
-	cmd := exec.Command("go", append(append([]string{"build"}, args...), "-o", file, weirPackage)...)
+func BuildWeir(file string, args ...string) error { return buildProgram(weirPackage, file, args) }
+
+// BuildBoot builds weir-boot into a file.
+func BuildBoot(file string, args ...string) error {
+	return buildProgram(weirPackage+"-boot", file, args)
+}
+
+func buildProgram(program, file string, args []string) error {
+	cmd := exec.Command("go", append(append([]string{"build"}, args...), "-o", file, program)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build weir: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}
 	return nil
 }

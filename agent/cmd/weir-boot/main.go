@@ -44,6 +44,7 @@ func main() {
 	p := boot.Standard(os.Getenv, runtime.GOARCH)
 	p.Say = say
 	p.Wait = time.Sleep
+	planted(&p)
 	args := os.Args[1:]
 	if len(args) == 0 || (len(args) > 1 && args[0] != "status" && args[0] != "ended") {
 		fmt.Fprint(os.Stderr, usage)

@@ -9,7 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/agent/upgrade/slots"
+	"github.com/weirstream/weir/fleet/rollout"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -19,12 +22,31 @@ type dirBackend struct {
 	end func()
 }
 
-// plantedBackend: WEIR_SLOTS=DIR has slots there; WEIR_SLOT is the one that runs.
-func plantedBackend(end func()) upgrade.Backend {
+// plantedBackend: WEIR_SLOTS=DIR has slots there; WEIR_SLOT is the one that runs. WEIR_BOOT_ROOT=DIR is a root in which the files of weir-boot lie (agent/cmd/weir-boot): the backend self on a machine that has many gateways.
+func plantedBackend(cfg *config.Config, end func()) upgrade.Backend {
+	if root := os.Getenv("WEIR_BOOT_ROOT"); root != "" && cfg.Upgrade.Backend == config.BackendSelf {
+		if b, err := slots.Standard(cfg.StateDir.Value, end); err == nil {
+			b.Boot, b.Run = filepath.Join(root, b.Boot), filepath.Join(root, b.Run)
+			return b
+		}
+	}
 	if dir := os.Getenv("WEIR_SLOTS"); dir != "" {
 		return &dirBackend{dir: dir, end: end}
 	}
 	return nil
+}
+
+// plantedBlindness: with WEIR_FAULT=fleet-blind whoever judges a roll-out takes what has failed for good.
+func plantedBlindness(f *rollout.Facts) {
+	if os.Getenv("WEIR_FAULT") != "fleet-blind" {
+		return
+	}
+	for name, r := range f.Reports {
+		if r.Outcome != "" {
+			r.Outcome = rollout.Committed
+			f.Reports[name] = r
+		}
+	}
 }
 
 func (b *dirBackend) Probe(context.Context) (upgrade.Caps, error) {

@@ -57,6 +57,7 @@ func (fl *fleet) facts(c *cobra.Command, r *document.Rollout) (*rollout.Facts, m
 		f.Reports[name] = rollout.Report{Release: t.Release, State: t.State, Outcome: t.Outcome, WrittenMs: t.WrittenMs}
 		newest = max(newest, t.WrittenMs)
 	}
+	plantedBlindness(f)
 	f.NowMs = fl.clock(c, newest) // behind the lists: nothing in them is of later
 	return f, told, s, nil
 }

@@ -210,7 +210,7 @@ func compatOf(ctx context.Context, path, arch, backend, file string) (is documen
 			return is, err
 		}
 		run := exec.CommandContext(ctx, path, "compat", "--json")
-		run.WaitDelay = time.Second
+		run.WaitDelay = 10 * time.Second // a busy machine takes its time
 		if b, err = run.Output(); err != nil {
 			return is, fmt.Errorf("ask it what it can read (compat --json): %w", err)
 		}

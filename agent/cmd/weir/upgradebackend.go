@@ -15,7 +15,7 @@ import (
 
 // openBackend is what puts programs into place; nil: nothing does. end stops this process as SIGTERM does.
 func openBackend(cfg *config.Config, end func()) (upgrade.Backend, error) {
-	if b := plantedBackend(end); b != nil {
+	if b := plantedBackend(cfg, end); b != nil {
 		return b, nil
 	}
 	switch cfg.Upgrade.Backend {
