@@ -69,9 +69,10 @@ func (c *Channel) refused(what string, body []byte, err error) {
 	c.mu.Lock()
 	c.count.refused[reason]++
 	c.mu.Unlock()
-	key := reason + " " + digestOf(body)
-	if len(body) == 0 {
-		key = what + " " + err.Error()
+	sha := digestOf(body)
+	key := reason + " " + sha
+	if len(body) == 0 { // it was not kept, or there is none of that size
+		sha, key = "", what+" "+err.Error()
 	}
 	if c.told[key] && !c.faults.toldAlways {
 		return
@@ -80,7 +81,7 @@ func (c *Channel) refused(what string, body []byte, err error) {
 		clear(c.told)
 	}
 	c.told[key] = true
-	c.log.Error("fleet document refused", "where", what, "reason", reason, "sha256", digestOf(body), "error", err)
+	c.log.Error("fleet document refused", "where", what, "reason", reason, "sha256", sha, "error", err)
 }
 
 func digestOf(b []byte) string {
