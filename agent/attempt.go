@@ -105,7 +105,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 	}
 	group.Go(func() error { return a.engine.Run(gctx) })
 	ready(a)
-	a.agent.timersChanged() // those that were restored
+	a.agent.timersChanged()               // those that were restored
 	if !a.held.holds() && a.replay == 0 { // it ended while this attempt opened
 		a.outbox.LetGo()
 	}

@@ -70,9 +70,10 @@ func (c *Channel) refused(what string, body []byte, err error) {
 	c.mu.Lock()
 	c.count.refused[reason]++
 	c.mu.Unlock()
-	key := reason + " " + digestOf(body)
-	if len(body) == 0 {
-		key = what + " " + err.Error()
+	sha := digestOf(body)
+	key := reason + " " + sha
+	if len(body) == 0 { // it was not kept, or there is none of that size
+		sha, key = "", what+" "+err.Error()
 	}
 	if c.told[key] && !c.faults.toldAlways {
 		return
@@ -85,7 +86,7 @@ func (c *Channel) refused(what string, body []byte, err error) {
 	if !tell {
 		return
 	}
-	args := []any{"where", what, "reason", reason, "sha256", digestOf(body), "error", err}
+	args := []any{"where", what, "reason", reason, "sha256", sha, "error", err}
 	if silent > 0 {
 		args = append(args, "others_before", silent)
 	}

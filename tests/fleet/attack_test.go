@@ -152,8 +152,12 @@ func (p *plant) attack(a attack, list []*gateway) (problems []string) {
 		before[g], logged[g] = p.fleetOf(g), refusals(g)
 	}
 	for range 2 {
+		placed := map[string]bool{} // gateways of a channel share a place
 		for _, g := range list {
-			p.put(a.where(g), a.body(g))
+			if name := a.where(g); !placed[name] {
+				placed[name] = true
+				p.put(name, a.body(g))
+			}
 		}
 		p.looks(list, 2)
 		for name, body := range good {
