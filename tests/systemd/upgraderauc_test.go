@@ -258,7 +258,7 @@ func systemMatrix() (list []systemCase) {
 		systemCase{name: "never judges itself", bad: "stand", want: rolledBack, says: "started 3 times"},
 		systemCase{name: "corrupts its state", bad: "corrupt", want: rolledBack, says: "started 3 times"},
 		systemCase{name: "a sink cannot prepare", bad: "sink", want: rolledBack, says: "does not answer"},
-		systemCase{name: "no tries for it", loader: "unarmed", want: rolledBack, says: "bad"},
+		systemCase{name: "no tries for it", loader: "unarmed", want: rolledBack, says: "did not take it"},
 		systemCase{name: "cannot read the state", bad: "restore", want: rolledBack, short: true},
 	)
 	for _, crash := range []string{killAgent, killRauc, killOne} {
