@@ -41,6 +41,9 @@ type world struct {
 	asks    int
 	rots    int
 	fails   int // of Revert
+	fences  int // how often another device has taken the place
+	fenced  bool
+	owed    bool // the package was replaced while S was held: it is to be restored
 }
 
 func index(s Slot) int { return slices.Index([]Slot{Factory, SlotA, SlotB}, s) }
@@ -53,14 +56,14 @@ func (w *world) usable(s Slot) bool {
 // key tells worlds apart. Began, Why and what only grows are left out.
 func (w *world) key() string {
 	var bits, bit uint64 = 0, 1
-	for _, set := range []bool{w.r.Again, w.r.Unreverted, w.r.Rescue, w.r.Cause.Rejects(), w.loader, w.alive, w.rescue, w.told, w.late, w.stopped, w.restored, w.s, len(w.r.Savings) > 0, w.r.Before, w.r.From.SHA256 == "", w.r.Serial > 0} {
+	for _, set := range []bool{w.r.Again, w.r.Unreverted, w.r.Rescue, w.r.Cause.Rejects(), w.loader, w.alive, w.rescue, w.told, w.late, w.stopped, w.restored, w.s, len(w.r.Savings) > 0, w.r.Before, w.r.From.SHA256 == "", w.r.Serial > 0, w.fenced, w.owed} {
 		if set {
 			bits |= bit
 		}
 		bit <<= 1
 	}
 	b := make([]byte, 0, 128)
-	for _, n := range []int{w.r.Tries, w.left, w.starts, w.asks, w.rots, w.fails, int(bits & 0xff), int(bits >> 8)} {
+	for _, n := range []int{w.r.Tries, w.left, w.starts, w.asks, w.rots, w.fails, w.fences, int(bits & 0xff), int(bits >> 8 & 0xff), int(bits >> 16)} {
 		b = append(b, byte(n))
 	}
 	for _, s := range []string{string(w.r.State), string(w.r.Active), string(w.r.Standby), w.r.Target.Version, w.slots[1], w.slots[2], string(w.primary), string(w.up), string(w.booted), w.prog, string(w.run), w.lineage, w.held, w.out} {
@@ -84,6 +87,7 @@ type model struct {
 	many  int      // documents
 	rots  int      // slots that may be damaged
 	swap  bool     // the package may be replaced: the factory's program starts, whatever the record says
+	fence bool     // another device may take this one's place, and give it back
 	wrong string   // the first breach of an invariant
 }
 
@@ -184,7 +188,10 @@ func (m *model) fair(w world) []world {
 	}
 	if !w.told {
 		w.told = true
-		return []world{m.next(w, Event{Kind: Started, Booted: w.booted, Rescue: w.rescue})}
+		return []world{m.started(w)}
+	}
+	if w.fenced {
+		return nil
 	}
 	a := Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue})
 	if m.fault == "the old program runs in committing" && w.r.State == Committing && w.booted == w.r.Active {
@@ -207,6 +214,27 @@ func (m *model) fair(w world) []world {
 	return m.act(w, a.Do)
 }
 
+// started is told of by each start. One that is fenced says nothing against a program, however many there are; only a slot that does not start, or a boot loader that has lost its patience, ends its trial.
+func (m *model) started(w world) world {
+	n := m.next(w, Event{Kind: Started, Booted: w.booted, Rescue: w.rescue, Fenced: w.fenced && m.fault != "fenced starts count"})
+	if !w.fenced {
+		return n
+	}
+	if len(n.r.Rejected) > len(w.r.Rejected) || n.r.State != w.r.State && w.rots == 0 && !w.loader {
+		m.breach(&n, "a start of a fenced device has changed what becomes of its upgrade")
+	}
+	return n.spared()
+}
+
+// spared: a start on trial that could show nothing does not count.
+func (w world) spared() world {
+	if w.booted == w.r.Standby && (w.r.State == Probation || w.r.State == Committing) && w.starts > 0 {
+		w.starts--
+	}
+	w.run = RunNone
+	return w
+}
+
 func (w world) reverted() world {
 	if w.r.Active == SlotA || w.r.Active == SlotB {
 		w.primary, w.left = w.r.Active, -1
@@ -223,7 +251,7 @@ func (m *model) runAll(w world) world {
 	}
 	// The program before reads what the one that was committed wrote: the gate has seen to that.
 	fallback := w.r.State == Committed && w.booted == w.r.Active || w.r.State == Failed && w.r.Number > 0 && w.r.From.SHA256 == ""
-	fallback = fallback || m.swap && w.r.State == Idle && w.booted == Factory // as the operator has it, who replaced the package
+	fallback = fallback || m.swap && w.r.State == Idle && w.booted == Factory && !w.owed // as the operator has it, who replaced the package
 	if !fallback && w.lineage != p && w.lineage != "" {
 		m.breach(&w, p+" goes on from what "+w.lineage+" made")
 	}
@@ -386,6 +414,7 @@ func (m *model) restore(w world) []world {
 		w.lineage, w.restored = p, true
 		return []world{w}
 	}
+	w.owed = false
 	return []world{m.next(w, Event{Kind: Restored})}
 }
 
@@ -424,7 +453,15 @@ func (m *model) adverse(w world) (list []world) {
 		if w.loader {
 			list = append(list, w.reboot())
 		}
-		if w.told && !w.r.Resting() {
+		if m.fence && w.told && !w.fenced && w.fences == 0 {
+			n := w
+			n.fenced, n.fences = true, 1
+			if n.booted == n.r.Standby && m.fault != "fenced starts count" {
+				n = m.next(n, Event{Kind: Stands, Booted: n.booted})
+			}
+			list = append(list, n.spared())
+		}
+		if w.told && !w.fenced && !w.r.Resting() {
 			list = append(list, m.next(w, Event{Kind: Halted, Why: "an operator halts it"}))
 		}
 		if w.told && w.run == RunAll && w.r.Resting() {
@@ -437,8 +474,19 @@ func (m *model) adverse(w world) (list []world) {
 	} else {
 		counted, _ := m.start(w)
 		list = append(list, counted.reboot()) // between the count and the start
+		if w.fenced {                         // taken back: settleUpgrade in agent/upgrader.go
+			n := w
+			if n.fenced = false; n.r.State == Probation {
+				n = m.next(n, wentWrong(CauseGate))
+			}
+			list = append(list, n)
+		}
 		if m.swap && !w.loader {
 			n := m.next(w, Event{Kind: Replaced, Why: "another package"})
+			n.owed = n.owed || w.r.Holds()
+			if m.fault == "another package forgets the upgrade" {
+				n.r = Record{Rejected: w.r.Rejected}
+			}
 			list = append(list, n) // and it ends before it does anything
 			n.alive, n.told, n.booted, n.prog = true, true, Factory, w.slots[0]
 			list = append(list, n)

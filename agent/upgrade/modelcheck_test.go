@@ -49,7 +49,7 @@ func (w *world) well() bool {
 
 // waits for help from outside: no slot holds a program, or only one that may not run.
 func (w *world) waits() bool {
-	return w.alive && w.told && w.run == RunNone && Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue}).Do == Control
+	return w.alive && w.told && w.run == RunNone && (w.fenced || Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue}).Do == Control)
 }
 
 // ends tells what keeps a run without crashes from its end: where nothing comes next, all is well or help is waited for, and nothing goes round for ever.
@@ -161,9 +161,22 @@ func TestModelOfAnotherPackage(t *testing.T) {
 	}
 }
 
+// TestModelOfAFence: another device takes the place at any moment, this one is started as often as it likes, and given its place back: no such start says anything against a program, and the upgrade ends as any other.
+func TestModelOfAFence(t *testing.T) {
+	for _, q := range []string{"good", "now so, now so"} {
+		wrong, worlds, ends := (&model{asks: []string{"new1"}, many: 1, fence: true}).check(machines(q))
+		t.Logf("%-24s %6d worlds, at rest and well: %v", q, worlds, ends)
+		if wrong != "" {
+			t.Fatalf("%s: %s", q, wrong)
+		}
+	}
+}
+
 // TestModelFindsFaults: the model is able to fail.
 func TestModelFindsFaults(t *testing.T) {
 	for _, c := range []struct{ fault, quality, found string }{
+		{"fenced starts count", "good", "a start of a fenced device"},
+		{"another package forgets the upgrade", "good", "goes on from what new1 made"},
 		{"tries written behind exec", "crashes at once", "round for ever"},
 		{"results leave before committed", "now so, now so", "gone back from"},
 		{"released in committing", "good", "gone back from"},
@@ -171,7 +184,7 @@ func TestModelFindsFaults(t *testing.T) {
 		{"S is let go at the switch", "hangs", "S is gone"},
 		{"the old program runs in committing", "good", "results leave"},
 	} {
-		wrong, worlds, _ := (&model{fault: c.fault, asks: []string{"new1"}, many: 1}).check(machines(c.quality))
+		wrong, worlds, _ := (&model{fault: c.fault, asks: []string{"new1"}, many: 1, fence: strings.Contains(c.fault, "fenced"), swap: strings.Contains(c.fault, "package")}).check(machines(c.quality))
 		if !strings.Contains(wrong, c.found) {
 			t.Errorf("planted %q is not found in %d worlds: %s", c.fault, worlds, wrong)
 		}
