@@ -36,7 +36,7 @@ func TestNamesAreThoseOfTheFormat(t *testing.T) {
 		ChannelCommands("stable"): "_fleet/channel/stable/commands.json", History("stable", 4): "_fleet/channel/stable/history/4.json", DeviceCommands("a b"): "_fleet/device/a~20b/commands.json",
 		State("gw"): "_fleet/report/gw/state.json", Result("gw", "device/gw", 1, 5): "_fleet/report/gw/result/device~2Fgw-5-1.json", File("gw", "x/y"): "_fleet/report/gw/file/x/y",
 		Progress("r1", "gw"): "_fleet/rollout/r1/gw.json",
-		leaseOf("a b"): "_fleet/lease/a~20b", clockName: "_fleet/clock/now",
+		leaseOf("a b"):       "_fleet/lease/a~20b", clockName: "_fleet/clock/now",
 	} {
 		if is != want {
 			t.Errorf("%s, want %s", is, want)
