@@ -75,52 +75,55 @@ type Options struct {
 
 // Agent is one running daemon.
 type Agent struct {
-	config     *config.Config
-	options    Options
-	fs         disk.FS // disk.OS, but for a look that changes nothing
-	working    working
-	log        *slog.Logger
-	lock       *Lock
-	server     *api.Server // nil: it will not run
-	scraped    *api.Server // nil: so, or metrics have no port of their own
-	registry   *Registry
-	identity   *identity.Record
-	fence      *fence
-	claims     claims    // nil: no central store gives out majors
-	offsites   *offsites // nil: no central store
-	file       string    // of the config that it was started with; what runs may be another (applier)
-	roster     atomic.Pointer[roster]
-	applier    *applier
-	upgrader   *upgrader
-	fleet      *fleetSide        // nil: nobody directs this gateway from afar
-	lines      *lastLines        // of the log, for diagnostics; nil: none are kept
-	changing   sync.Mutex        // held while an apply or an upgrade is recorded: they exclude each other
-	spawn      func(*supervisor) // starts a supervisor; Run sets it
-	connect    func(*session)    // starts a session; Run sets it
-	journal    *journal.Journal
-	unopened   error     // why the journal is one in memory in place of what lies in state_dir; nil: it is not
-	committing stillness // of the journal's committer
-	clock      *clock.Clock
-	late       lateClock // the same, for what needs one before the journal is open
-	transports *httpsink.Transports
-	slabs      *pipeline.Slabs
-	codec      *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
-	started    time.Time
-	timers     chan struct{} // takes one when a pipeline's timers may have changed: the ticker's
-	spaceEvery time.Duration // spaceCheckEvery; a test looks itself, when it is ready
-	lastWait   time.Duration // deliverWait; a test waits for all that is left
-	rebirths   *rebirths
-	flash      *flashKeeper // nil: a look that changes nothing, or a repair
-	failed     chan error   // holds the journal's failure
-	refused    chan error   // holds why no pipeline can run
-	allowEmpty *permit
-	acceptGap  *permit
-	earlyMu    sync.Mutex
-	deadLocks  map[string]*sync.Mutex // by pipeline: who has its dead letters open; earlyMu guards the map
-	diverged   divergences
-	requeueing sync.Mutex                // one requeue at a time
-	die        func(at string)           // planted by tests: called between the steps of a requeue
-	early      map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint
+	config   *config.Config
+	options  Options
+	fs       disk.FS // disk.OS, but for a look that changes nothing
+	working  working
+	log      *slog.Logger
+	lock     *Lock
+	server   *api.Server // nil: it will not run
+	scraped  *api.Server // nil: so, or metrics have no port of their own
+	registry *Registry
+	identity *identity.Record
+	fence    *fence
+	claims   claims    // nil: no central store gives out majors
+	offsites *offsites // nil: no central store
+	file     string    // of the config that it was started with; what runs may be another (applier)
+	roster   atomic.Pointer[roster]
+	applier  *applier
+	upgrader *upgrader
+	fleet    *fleetSide        // nil: nobody directs this gateway from afar
+	lines    *lastLines        // of the log, for diagnostics; nil: none are kept
+	changing sync.Mutex        // held while an apply or an upgrade is recorded: they exclude each other
+	spawn    func(*supervisor) // starts a supervisor; Run sets it
+	connect  func(*session)    // starts a session; Run sets it
+	journal  *journal.Journal
+	unopened error   // why the journal is one in memory in place of what lies in state_dir; nil: it is not
+	unusable []error // what else a rescue goes on without
+	// unregistered: the registry is one of those, so that the identities of pipelines are made up.
+	unregistered bool
+	committing   stillness // of the journal's committer
+	clock        *clock.Clock
+	late         lateClock // the same, for what needs one before the journal is open
+	transports   *httpsink.Transports
+	slabs        *pipeline.Slabs
+	codec        *log.Codec // of all pipelines' logs; the journal has its own, so that it waits for none of them
+	started      time.Time
+	timers       chan struct{} // takes one when a pipeline's timers may have changed: the ticker's
+	spaceEvery   time.Duration // spaceCheckEvery; a test looks itself, when it is ready
+	lastWait     time.Duration // deliverWait; a test waits for all that is left
+	rebirths     *rebirths
+	flash        *flashKeeper // nil: a look that changes nothing, or a repair
+	failed       chan error   // holds the journal's failure
+	refused      chan error   // holds why no pipeline can run
+	allowEmpty   *permit
+	acceptGap    *permit
+	earlyMu      sync.Mutex
+	deadLocks    map[string]*sync.Mutex // by pipeline: who has its dead letters open; earlyMu guards the map
+	diverged     divergences
+	requeueing   sync.Mutex                // one requeue at a time
+	die          func(at string)           // planted by tests: called between the steps of a requeue
+	early        map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint
 }
 
 // New opens state_dir, binds the API's socket and recovers the journal. Nothing is connected, or answered, yet. Close frees it when Run is not called. What does not get as far as
@@ -161,15 +164,15 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	if a.applier, err = a.openApplier(); err != nil { // which config runs
+		if err = a.standIn("which config runs", err); err != nil {
+			return err
+		}
+		a.applier = a.newApplier()
+	}
+	used, err := a.openRegistry(dir)
+	if err != nil {
 		return err
 	}
-	if a.registry, err = OpenRegistry(a.fs, dir); err != nil {
-		return err
-	}
-	if err := a.registry.names(); err != nil {
-		return err
-	}
-	used := a.registry.Gateway != ""
 	name, err := gatewayName(a.config.Gateway.Value, a.registry.Gateway, os.ReadFile)
 	if err != nil {
 		return err
@@ -182,7 +185,9 @@ func (a *Agent) open() (err error) {
 	}
 	settle, err := a.readIdentity(used)
 	if err != nil {
-		return err
+		if settle, err = a.unidentified(err); err != nil {
+			return err
+		}
 	}
 	if a.runs() && !a.options.late {
 		if err := a.admit(); err != nil {
@@ -252,8 +257,10 @@ func (a *Agent) supervise(p run) (*supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry: pipeline %s: %w", p.Name.Value, err)
 	}
-	if err := a.offsites.enlist(id, p.Name.Value, a.config.StateDir.Value); err != nil {
-		return nil, err
+	if !a.unregistered {
+		if err := a.offsites.enlist(id, p.Name.Value, a.config.StateDir.Value); err != nil {
+			return nil, err
+		}
 	}
 	// Until its checkpoint is known the pipeline needs all that the journal has.
 	a.journal.Retain(id.String(), a.journal.First()-1)

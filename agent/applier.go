@@ -60,9 +60,13 @@ func (k *applyAsk) tell(e api.ApplyEvent) {
 	}
 }
 
+func (a *Agent) newApplier() *applier {
+	return &applier{agent: a, store: apply.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "apply")}, sinkWait: sinkWaitOf(), asks: make(chan *applyAsk), ended: make(chan struct{})}
+}
+
 // openApplier reads the record and decides which config runs: the file's, or the one that is in force. It writes nothing: a tool that opens state_dir is no start.
 func (a *Agent) openApplier() (*applier, error) {
-	p := &applier{agent: a, store: apply.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "apply")}, sinkWait: sinkWaitOf(), asks: make(chan *applyAsk), ended: make(chan struct{})}
+	p := a.newApplier()
 	rec, err := p.store.Load()
 	if isNewer(err) {
 		return nil, err

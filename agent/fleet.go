@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -11,8 +12,10 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/channel"
+	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/pace"
 	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/pipeline/mqtt"
 	"github.com/weirstream/weir/store/disk"
@@ -58,11 +61,14 @@ func (s *fleetSide) open() error {
 		return err
 	}
 	if a.offsites == nil {
-		return fmt.Errorf("the config has no central store")
+		return errors.New("the config has no central store")
+	}
+	if a.unregistered && a.config.Gateway.Value == "" {
+		return errors.New("which gateway this is cannot be told: the registry has its name, and cannot be read; set gateway in the config")
 	}
 	c := channel.Config{
 		Gateway: a.gateway(), Channel: a.config.Fleet.Channel.Value, Board: a.config.On.ID, Depot: depot.Depot{Bucket: a.offsites.bucket}, Trust: trust, Roots: a.upgrader.store.Dir, FS: disk.OS, Dir: s.dir(),
-		Poll: fleetPollOf(a.config.Fleet.Poll), Timeout: a.config.Central.Timeout, Acts: s, Clock: fleetClock{a}, Key: s.key, Log: a.log, Died: a.die,
+		Pace: fleetPace(a.config), Timeout: a.config.Central.Timeout, Acts: s, Clock: fleetClock{a}, Key: s.key, Log: a.log, Died: a.die,
 	}
 	if d := a.config.Fleet.Doorbell; d.Broker.Value != "" {
 		b := a.config.Broker(d.Broker.Value)
@@ -77,6 +83,11 @@ func (s *fleetSide) open() error {
 	}
 	s.channel, err = channel.New(c)
 	return err
+}
+
+// fleetPace is how often a gateway looks, and how spread out.
+func fleetPace(c *config.Config) pace.Pace {
+	return pace.Pace{Poll: fleetPollOf(c.Fleet.Poll), Spread: c.Fleet.Spread}
 }
 
 // dir is where the channel keeps what it has done.

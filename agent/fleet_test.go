@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/channel"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
@@ -43,7 +44,7 @@ type fleetBench struct {
 func newFleetBench(t *testing.T) *fleetBench {
 	b, s := newUpgradeBench(t)
 	dir := t.TempDir()
-	b.text = strings.Replace(b.text, "fleet: {root:", "fleet: {channel: stable, poll: 10s, root:", 1)
+	b.text = strings.Replace(b.text, "fleet: {root:", "fleet: {channel: stable, poll: 10s, spread: 0s, root:", 1)
 	b.text = strings.Replace(b.text, "pipelines:", fmt.Sprintf("central: {url: \"file://%s\", interval: 1h, fence_poll: 1h}\npipelines:", dir), 1)
 	return &fleetBench{bench: b, slots: s, store: bucket.OpenDirectory(dir)}
 }
@@ -363,6 +364,70 @@ func TestFleetRollout(t *testing.T) {
 		}
 	}
 	b.wantIDs("p", [2]int{1, 20})
+	b.halt()
+}
+
+// TestFetchesAreSpread: what all gateways are to have this one fetches at a moment that was drawn, and what it was asked for alone at once; while it waits it can be halted.
+func TestFetchesAreSpread(t *testing.T) {
+	b := newFleetBench(t)
+	b.text = strings.Replace(b.text, "poll: 10s, spread: 0s", "poll: 1d, spread: 1d", 1)
+	b.up()
+	b.put(1, 10)
+	b.await("delivery", at(10))
+	name := b.release("9.9.1", nil)
+	r, err := document.DecodeRelease(b.payloadOf(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &channel.Handover{Scope: "rollout/stable", Serial: 1, Since: 1, Rollout: "r1", Policy: document.Policy{Savepoint: "best-effort"}, SHA256: name, Release: r, Envelope: b.file(depot.Release(name))}
+	if err := b.agent.fleet.Upgrade(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	s := b.await("its turn", func(s *api.Status) bool { return s.Upgrade != nil && strings.Contains(s.Upgrade.Waits, "fleet.spread") })
+	if s.Upgrade.State != string(upgrade.Fetching) {
+		t.Errorf("%+v", s.Upgrade)
+	}
+	b.agent.fleet.Halt("r1", "enough")
+	b.await("the halt", func(s *api.Status) bool { return s.Upgrade.State == string(upgrade.Failed) })
+	h.Scope, h.Rollout, h.Command = "device/test", "", "c1"
+	if err := b.agent.fleet.Upgrade(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	b.ended()
+	b.up()
+	b.await("the commit", func(s *api.Status) bool { return s.Upgrade.State == string(upgrade.Committed) })
+	b.wantIDs("p", [2]int{1, 10})
+	b.halt()
+}
+
+// TestUpgradesExpire: one that waits at a gate until its document's time is over ends so, whether a command asked or a roll-out; nothing is stopped, and the program may be asked for again.
+func TestUpgradesExpire(t *testing.T) {
+	b := newFleetBench(t)
+	b.options.TrustClock = true
+	b.up()
+	b.put(1, 10)
+	b.await("delivery", at(10))
+	running := b.agent.named("p").running()
+	name := b.release("9.9.1", nil)
+	policy := document.Policy{Savepoint: "best-effort", Window: elsewhen()}
+	soon := func() int64 { return time.Now().Add(3 * time.Second).UnixMilli() }
+	n := b.order(document.DoUpgrade, func(c *document.Command) { c.Release, c.Policy, c.ExpiresMs = name, &policy, soon() })
+	b.ends(n, document.ResultExpired)
+	r, err := document.DecodeRelease(b.payloadOf(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &channel.Handover{Scope: "rollout/stable", Serial: 1, Since: 1, Rollout: "r1", Policy: policy, SHA256: name, Release: r, Envelope: b.file(depot.Release(name)), ExpiresMs: soon()}
+	if err := b.agent.fleet.Upgrade(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	s := b.await("the end of its time", func(s *api.Status) bool {
+		return s.Upgrade.State == string(upgrade.Failed) && b.agent.upgrader.record().Rollout == "r1"
+	})
+	rec := b.agent.upgrader.record()
+	if s.Upgrade.Cause != string(upgrade.CauseExpired) || progressOf(&rec).Outcome != "expired" || len(rec.Rejected) > 0 || b.agent.named("p").running() != running {
+		t.Errorf("%+v, rejected %v", s.Upgrade, rec.Rejected)
+	}
 	b.halt()
 }
 

@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"strings"
+	"time"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/channel"
@@ -24,6 +27,7 @@ type fleetOrder struct {
 	serial           uint64
 	command, rollout string
 	policy           document.Policy
+	expires          int64 // Unix ms; 0: never
 }
 
 // upgradeScope names what serials of a document are counted under: where all keys of the role were replaced they begin anew, and so does the name.
@@ -39,7 +43,7 @@ func (o *fleetOrder) mark(r *upgrade.Record) {
 	if o == nil {
 		return
 	}
-	r.Scope, r.Serial, r.Command, r.Rollout = o.scope, o.serial, o.command, o.rollout
+	r.Scope, r.Serial, r.Command, r.Rollout, r.Expires = o.scope, o.serial, o.command, o.rollout, o.expires
 	r.Duplicate = o.policy.AllowDuplicates
 	if o.policy.ProbationMs > 0 {
 		r.Probation = o.policy.ProbationMs
@@ -56,7 +60,7 @@ func (o *fleetOrder) window() string {
 // Upgrade hands a release to the upgrader.
 func (s *fleetSide) Upgrade(ctx context.Context, h *channel.Handover) error {
 	u := s.agent.upgrader
-	o := &fleetOrder{scope: upgradeScope(h.Scope, h.Since), serial: h.Serial, command: h.Command, rollout: h.Rollout, policy: h.Policy}
+	o := &fleetOrder{scope: upgradeScope(h.Scope, h.Since), serial: h.Serial, command: h.Command, rollout: h.Rollout, policy: h.Policy, expires: h.ExpiresMs}
 	rec := u.record()
 	switch {
 	case u.broken != nil:
@@ -87,7 +91,11 @@ func (s *fleetSide) Upgraded(o *channel.Order) (channel.Outcome, bool) {
 	case rec.State == upgrade.Committed:
 		return channel.Outcome{Result: document.ResultDone, Detail: fmt.Sprintf("version %s runs, %s before", rec.Target.Version, rec.From.Version)}, true
 	}
-	return channel.Outcome{Result: document.ResultFailed, Detail: fmt.Sprintf("%s (%s): %s; version %s runs", p.Outcome, rec.State, rec.Why, rec.From.Version)}, true
+	result := document.ResultFailed
+	if rec.Cause == upgrade.CauseExpired {
+		result = document.ResultExpired
+	}
+	return channel.Outcome{Result: result, Detail: fmt.Sprintf("%s (%s): %s; version %s runs", p.Outcome, rec.State, rec.Why, rec.From.Version)}, true
 }
 
 // Halt gives an upgrade up that the roll-out asked for.
@@ -142,6 +150,30 @@ func (u *upgrader) runs(r *upgrade.Record) string {
 		return r.From.Release
 	}
 	return ""
+}
+
+// apart waits before the first piece of a program that many gateways are to have, for a part of fleet.spread that is drawn: once in a process, since those that a power cut has ended together go on together. What was asked of this gateway alone
+// begins at once.
+func (u *upgrader) apart(ctx context.Context) error {
+	if strings.HasPrefix(u.rec.Scope, document.ScopeDevice) {
+		return nil
+	}
+	if u.fetchFor != u.rec.Number {
+		u.fetchFor, u.fetchAt = u.rec.Number, time.Now().Add(fleetPace(u.agent.config).Fetch(rand.Float64()))
+	}
+	wait := time.Until(u.fetchAt)
+	if wait <= 0 {
+		return nil
+	}
+	u.waits(fmt.Sprintf("many gateways are to fetch it: this one begins at %s (fleet.spread)", u.fetchAt.Format(time.TimeOnly)))
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // fleetChunks is where pieces of artifacts come from that a document asked for, and what bounds how fast.

@@ -59,7 +59,7 @@ func (a *Agent) settleIdentity(action identity.Action, dir string, board identit
 	plantedMeekness(a.identity)
 	fence, err := identity.LoadFenced(a.fs, dir, a.identity)
 	if err != nil {
-		return err
+		return a.standIn("whether this device is fenced", err)
 	}
 	a.log.Info("incarnation", "is", a.incarnation().String(), "board", a.identity.Token)
 	if fence != nil {

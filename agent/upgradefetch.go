@@ -71,7 +71,7 @@ func (u *upgrader) beginning() (*upgrade.Beginning, error) {
 		return nil, err
 	}
 	b := &upgrade.Beginning{
-		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard, Window: l.Window}, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
+		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard, Window: l.Window}, Expires: u.rec.Expires, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
 		Savepoints: a.savepointBytes(), Reserve: a.config.Journal.ReserveBytes, Now: time.Unix(0, clock.This.Read().Wall), Trusted: a.clock.Stamp().Trusted, Percent: a.config.Upgrade.PowerMin,
 	}
 	if b.Free, err = disk.OS.Free(a.config.StateDir.Value); err != nil {
@@ -129,6 +129,9 @@ func (u *upgrader) fetch(ctx context.Context) error {
 	if l.File == "" { // a document asked for it
 		if f.Chunks, f.Pause, err = u.agent.fleetChunks(); err != nil {
 			return unfitFor(upgrade.CauseFetch, "%w", err)
+		}
+		if err := u.apart(ctx); err != nil {
+			return err
 		}
 	} else {
 		file, err := disk.OpenPlain(l.File)

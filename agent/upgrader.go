@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/clock"
+	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -40,6 +41,9 @@ type upgrader struct {
 	least   time.Duration   // that it is on trial, whatever is set: a test has no time
 	checked map[string]uint64
 	lacks   string // why the fetch waits, as it was told last
+
+	fetchFor uint64    // the upgrade for which fetchAt was drawn
+	fetchAt  time.Time // when its pieces are fetched from
 
 	mu   sync.Mutex
 	rec  upgrade.Record
@@ -70,7 +74,7 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 		return nil, err
 	}
 	if !rec.Resting() {
-		if u.kept, err = u.readKept(); err != nil {
+		if u.kept, err = u.readKept(); err != nil && !u.here.Rescue { // where nothing runs, it is of no use
 			return nil, err
 		}
 	}
@@ -81,7 +85,7 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 	if err := u.countStart(); err != nil {
 		return nil, err
 	}
-	next, err := upgrade.Next(u.rec, upgrade.Event{Kind: upgrade.Started, Now: now(), Booted: u.here.Booted, Rescue: u.here.Rescue})
+	next, err := upgrade.Next(u.rec, upgrade.Event{Kind: upgrade.Started, Now: now(), Booted: u.here.Booted, Rescue: u.here.Rescue, Fenced: a.fencedBefore()})
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +98,16 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 		a.log.Warn("this start is not an ordinary one", "upgrade", string(u.rec.State), "slot", string(u.here.Booted), "why", u.act.Why)
 	}
 	return u, nil
+}
+
+// fencedBefore tells that an earlier start has learned that another device has taken this one's place. Who cannot tell, settles it later.
+func (a *Agent) fencedBefore() bool {
+	r, err := identity.Load(a.fs, a.config.StateDir.Value)
+	if err != nil || r == nil {
+		return false
+	}
+	by, err := identity.LoadFenced(a.fs, a.config.StateDir.Value, r)
+	return err == nil && by != nil
 }
 
 // locate asks the backend which slot this process runs from. Without a backend it is the one that the record says runs.

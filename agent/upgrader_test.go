@@ -121,7 +121,7 @@ func (b *bench) boot(s *slotDir) {
 	s.booted = link
 	b.startWith(func(a *Agent) {
 		if a.upgrader.least = time.Millisecond; a.fleet != nil && a.fleet.channel != nil {
-			a.fleet.channel.Poll = 300 * time.Millisecond
+			a.fleet.channel.Pace.Poll = 300 * time.Millisecond
 		}
 	})
 }

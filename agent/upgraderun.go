@@ -49,10 +49,14 @@ func (u *upgrader) run(ctx context.Context) error {
 	defer close(u.ended)
 	again := time.NewTicker(upgradeAgain)
 	defer again.Stop()
-	told, kept, warned := "", false, false
+	told, kept, warned, spared := "", false, false, u.agent.fence.err() != nil
 	for ctx.Err() == nil {
 		var err error
-		if !kept {
+		if !spared && u.agent.fence.err() != nil {
+			spared = true
+			err = u.spare()
+		}
+		if !kept && err == nil {
 			if kept, err = u.keep(ctx); err != nil && ctx.Err() == nil && !warned {
 				warned = true
 				u.agent.log.Error("the boot loader cannot be told that this system runs well; it is tried again", "error", err)
@@ -77,6 +81,14 @@ func (u *upgrader) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// spare has a start that began a trial, and was fenced in it, use up no try.
+func (u *upgrader) spare() error {
+	if u.here.Booted != u.rec.Standby || u.rec.State != upgrade.Probation && u.rec.State != upgrade.Committing {
+		return nil
+	}
+	return u.note(upgrade.Event{Kind: upgrade.Stands, Booted: u.here.Booted})
 }
 
 // due tells that there is something to do: a fenced device lets an upgrade stand as it is.
@@ -309,9 +321,16 @@ func (a *Agent) AbortUpgrade(ctx context.Context, why string) error {
 	return nil
 }
 
+// awaitsHelp tells that no slot could be verified: what is under way cannot go on, and another program may be asked for in its place (Next keeps what was saved).
+func (u *upgrader) awaitsHelp() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.here.Rescue && u.act.Do == upgrade.Control
+}
+
 // send gives the goroutine an order while it rests.
 func (u *upgrader) send(ctx context.Context, k *upgradeAsk) error {
-	if rec := u.record(); u.broken != nil || !rec.Resting() {
+	if rec := u.record(); u.broken != nil || !rec.Resting() && !u.awaitsHelp() {
 		return u.busy()
 	}
 	k.done = make(chan error, 1)

@@ -22,6 +22,9 @@ func (u *upgrader) status() *api.UpgradeStatus {
 		if err := u.agent.unopened; err != nil {
 			s.NotUsable += "; " + err.Error()
 		}
+		for _, err := range u.agent.unusable {
+			s.NotUsable += "; " + err.Error()
+		}
 	}
 	return s
 }

@@ -211,11 +211,13 @@ func (u *upgrader) standby() (upgrade.Slot, error) {
 	return "", errors.New("there is no slot to put another program into")
 }
 
-// tidy removes what earlier upgrades have left: their savepoints and their artifact. What cannot be removed now is the next time.
+// tidy removes what earlier upgrades have left: their savepoints, but those that the record still holds (of an upgrade that a rescue cut short), and their artifact. What cannot be removed now is the next time.
 func (u *upgrader) tidy() {
 	names, err := filepath.Glob(filepath.Join(SavepointDir(u.agent.config), upgradeSavepoints+"*"+SavepointSuffix))
 	for _, name := range names {
-		err = errors.Join(err, os.Remove(name))
+		if owed := slices.ContainsFunc(u.rec.Savings, func(s upgrade.Saving) bool { return filepath.Base(s.Savepoint) == filepath.Base(name) }); !owed || !u.rec.Holds() {
+			err = errors.Join(err, os.Remove(name))
+		}
 	}
 	for _, name := range []string{slotFile, slotFile + ".part", slotFile + ".of", releaseFile, localFile} { // a directory is nobody's there, and a rename does not replace it
 		for _, name := range []string{u.path(name), u.path(name) + ".tmp"} {

@@ -170,6 +170,15 @@ func TestFencedWithinAnUpgrade(t *testing.T) {
 		t.Errorf("%+v, left %+v", st.Upgrade, st.Identity.Stranded)
 	}
 	b.end()
+	tries := b.record().Tries
+	for range upgrade.TriesNew + 2 { // started again, as after a power cut: it has nothing to show
+		b.boot(s)
+		b.await("it starts fenced", fenced)
+		b.end()
+	}
+	if r := b.record(); r.State != upgrade.Probation || r.Tries != tries || len(r.Rejected) > 0 {
+		t.Errorf("%s, %d tries of %d, rejected %v: %s", r.State, r.Tries, tries, r.Rejected, r.Why)
+	}
 	for _, p := range []string{"p", "q"} {
 		b.wantIDs(p, [2]int{1, 95})
 	}

@@ -47,15 +47,17 @@ type Outcome struct {
 
 // Handover is a release that is to be installed.
 type Handover struct {
-	Scope    string // of the document that asked
-	Since    uint64 // of the role that signed it
-	Serial   uint64 // of the document, or of the command
-	Command  string // its id; "": a roll-out asked
-	Rollout  string // its id; "": a command asked
-	Policy   document.Policy
-	SHA256   string // of the release's payload, hex
-	Release  *document.Release
-	Envelope []byte
+	Scope   string // of the document that asked
+	Since   uint64 // of the role that signed it
+	Serial  uint64 // of the document, or of the command
+	Command string // its id; "": a roll-out asked
+	Rollout string // its id; "": a command asked
+	Policy  document.Policy
+	// ExpiresMs: no pipeline is stopped for it behind that time; 0: whenever.
+	ExpiresMs int64
+	SHA256    string // of the release's payload, hex
+	Release   *document.Release
+	Envelope  []byte
 }
 
 // Repeats tells that a command may be done again when a crash cut it short: the second time changes nothing that the first did.

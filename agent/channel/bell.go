@@ -4,13 +4,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weirstream/weir/fleet/pace"
 	"github.com/weirstream/weir/fleet/strict"
 )
 
 // ringDigits is how long a ring may be: it is a number, and nothing else.
 const ringDigits = 16
 
-// floodRings in ringApart are told of as a flood, once.
+// floodRings in pace.RingApart are told of as a flood, once.
 const floodRings = 100
 
 // bellState is what was heard. Channel.mu guards it.
@@ -36,7 +37,7 @@ func (c *Channel) ring(payload []byte) {
 	c.mu.Lock()
 	b := &c.bell
 	c.count.rings++
-	if now.Sub(b.since) > ringApart {
+	if now.Sub(b.since) > pace.RingApart {
 		b.since, b.rings = now, 0
 	}
 	b.rings++
@@ -51,7 +52,7 @@ func (c *Channel) ring(payload []byte) {
 	}
 	c.mu.Unlock()
 	if flood {
-		c.log.Warn("fleet's doorbell is rung all the time; it is looked no more often for that", "rings", floodRings, "in", ringApart)
+		c.log.Warn("fleet's doorbell is rung all the time; it is looked no more often for that", "rings", floodRings, "in", pace.RingApart)
 	}
 	if !news {
 		return
@@ -68,7 +69,7 @@ func (c *Channel) behindRing(now time.Time) time.Duration {
 		return 0
 	}
 	if !c.ringDue.After(now) {
-		c.ringDue = now.Add(ringWait(now.Sub(c.lookedAt), c.random()))
+		c.ringDue = now.Add(c.Pace.Ring(now.Sub(c.lookedAt), c.random()))
 	}
 	if c.ringDue.Before(c.due) {
 		c.due = c.ringDue

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/pace"
 	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -29,7 +30,7 @@ type Config struct {
 	Roots                   string        // directory in which new roots are kept, as root-N.json
 	FS                      disk.FS
 	Dir                     string        // of the channel's own files
-	Poll                    time.Duration // how often it is looked
+	Pace                    pace.Pace     // how often it is looked, and how spread out
 	Timeout                 time.Duration // of one request
 	Bell                    Bell          // nil: none
 	Acts                    Acts
@@ -149,7 +150,7 @@ func (c *Channel) Run(ctx context.Context) error {
 	if c.Bell != nil {
 		group.Go(func() { c.Bell.Run(ctx, c.ring, c.hear) })
 	}
-	first := c.first()
+	first := c.Pace.First(c.random())
 	c.due = time.Now().Add(first)
 	poll, look := time.NewTimer(first), time.NewTicker(lookEvery)
 	defer poll.Stop()
@@ -183,17 +184,12 @@ func (c *Channel) Run(ctx context.Context) error {
 	}
 }
 
-// first is when it is looked for the first time: soon, but not all at once where a power cut ends for all.
-func (c *Channel) first() time.Duration {
-	return time.Duration(c.random() * float64(min(c.Poll, ringSpread)))
-}
-
 // next is how long until the next look.
 func (c *Channel) next() time.Duration {
 	c.mu.Lock()
 	heard := c.bell.heard
 	c.mu.Unlock()
-	return pollWait(c.Poll, heard, c.fails, c.random())
+	return c.Pace.Look(heard, c.fails, c.random())
 }
 
 // poll is one look: the chain of roots, the channel's documents, the gateway's. One that fails keeps none of the others from being read.

@@ -65,7 +65,7 @@ func (c *Channel) upgrade(ctx context.Context, j *job, o *Order) Outcome {
 	defer cancel()
 	r, envelope, err := c.Depot.Release(read, j.trust, o.Release)
 	if err == nil {
-		err = c.Acts.Upgrade(ctx, &Handover{Scope: o.Scope, Serial: o.Serial, Since: o.Since, Command: o.ID, Policy: *o.Policy, SHA256: o.Release, Release: r, Envelope: envelope})
+		err = c.Acts.Upgrade(ctx, &Handover{Scope: o.Scope, Serial: o.Serial, Since: o.Since, Command: o.ID, Policy: *o.Policy, ExpiresMs: o.ExpiresMs, SHA256: o.Release, Release: r, Envelope: envelope})
 	} else if reasonOf(err) == "" && !errors.Is(err, bucket.ErrNotFound) { // the store does not answer
 		err = errors.Join(ErrLater, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/pace"
 	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/fleet/strict"
 )
@@ -28,7 +29,7 @@ type reporter struct {
 // tell reports what has changed, and sends results. What fails is tried again, ever more rarely.
 func (c *Channel) tell(ctx context.Context) {
 	r := &c.report
-	if r.fails > 0 && time.Since(r.failed) < pollWait(c.Poll, false, r.fails, 0.5) {
+	if r.fails > 0 && time.Since(r.failed) < c.Pace.Look(false, r.fails, 0.5) {
 		return
 	}
 	err := c.sendResults(ctx)
@@ -65,7 +66,7 @@ func (c *Channel) reportState(ctx context.Context) error {
 		if err := c.put(ctx, depot.State(c.Gateway), signed.TypeState, &s); err != nil {
 			return err
 		}
-		r.state, r.stateAt, r.due = key, now, now.Add(spread(reportApart*6/5, c.random()))
+		r.state, r.stateAt, r.due = key, now, now.Add(pace.Jitter(reportApart*6/5, c.random()))
 	}
 	if progress != nil {
 		r.ended = progress.Rollout + progress.Release + progress.Outcome
@@ -79,7 +80,7 @@ func (c *Channel) reportState(ctx context.Context) error {
 	if err := c.put(ctx, depot.Progress(progress.Rollout, c.Gateway), signed.TypeProgress, progress); err != nil {
 		return err
 	}
-	r.progress, r.due = key, now.Add(spread(reportApart*6/5, c.random()))
+	r.progress, r.due = key, now.Add(pace.Jitter(reportApart*6/5, c.random()))
 	return nil
 }
 

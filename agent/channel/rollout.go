@@ -141,7 +141,7 @@ func (c *Channel) handOver(ctx context.Context, r *document.Rollout, f facts) er
 	}
 	c.hook("rollout-held")
 	if err == nil {
-		err = c.Acts.Upgrade(ctx, &Handover{Scope: c.rolloutScope(), Serial: r.Serial, Since: c.ledger.Scopes[c.rolloutScope()].Since, Rollout: r.ID, Policy: r.Policy, SHA256: r.Release, Release: release, Envelope: envelope})
+		err = c.Acts.Upgrade(ctx, &Handover{Scope: c.rolloutScope(), Serial: r.Serial, Since: c.ledger.Scopes[c.rolloutScope()].Since, Rollout: r.ID, Policy: r.Policy, ExpiresMs: r.ExpiresMs, SHA256: r.Release, Release: release, Envelope: envelope})
 	}
 	c.hook("rollout-asked")
 	next := *h

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/pace"
 	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink/bucket/buckettest"
@@ -163,7 +164,7 @@ func (w *world) start() {
 		}
 	}
 	cfg := Config{Gateway: gatewayName, Channel: channelName, Board: boardName, Depot: depot.Depot{Bucket: w.bucket}, Trust: trust, Roots: filepath.Join(w.dir, "roots"), FS: disk.OS, Dir: filepath.Join(w.dir, "fleet"),
-		Poll: w.poll, Timeout: 30 * time.Second, Acts: w.acts, Clock: w.clock, Key: func() (signed.Signer, error) { return keyOf(w.acts.key()), nil }, Log: slog.New(w.log),
+		Pace: pace.Pace{Poll: w.poll, Spread: 10 * time.Second}, Timeout: 30 * time.Second, Acts: w.acts, Clock: w.clock, Key: func() (signed.Signer, error) { return keyOf(w.acts.key()), nil }, Log: slog.New(w.log),
 		hook: w.hook, random: func() float64 { return 0.5 }, faults: w.faults}
 	if w.bell != nil {
 		cfg.Bell = w.bell

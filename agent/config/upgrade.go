@@ -12,6 +12,7 @@ type Fleet struct {
 	Root     string        // file of the root document that everything else is checked against; "": nobody may
 	Channel  plan.Text     // whose roll-outs and commands count here; "": nobody directs it from afar
 	Poll     time.Duration // how often it is looked
+	Spread   time.Duration // over how long gateways spread what comes to all of them at once
 	Doorbell Doorbell
 }
 

@@ -24,7 +24,9 @@ var fleetObject = &object[Fleet]{place: func(f *Fleet, at plan.Pos) { f.Pos = at
 		"Whose roll-outs and commands this gateway follows (docs/commands.md); they lie in the central store. Left out: it looks for none."),
 	set("poll", at(func(f *Fleet) *time.Duration { return &f.Poll }).is(durationKind{least: 10 * time.Second, most: 24 * time.Hour}),
 		"How often it looks, give or take a fifth: four requests without bodies. With a doorbell that is connected, twelve times rarer.", byDefault("5m")),
-	set("doorbell", at(func(f *Fleet) *Doorbell { return &f.Doorbell }).is(doorbellObject), "A topic that says that there is something new, so that it is looked at once."),
+	set("spread", at(func(f *Fleet) *time.Duration { return &f.Spread }).is(durationKind{most: 24 * time.Hour}),
+		"Over how long the gateways of a channel spread what reaches all of them at once: each waits a part of it, drawn anew, behind a ring or a start before it looks, and before it fetches the program of a roll-out. No longer than poll. 0s: at once, which a store bears from a few thousand gateways.", byDefault("2m")),
+	set("doorbell", at(func(f *Fleet) *Doorbell { return &f.Doorbell }).is(doorbellObject), "A topic that says that there is something new, so that it is looked soon (spread)."),
 }}}
 
 var doorbellObject = &object[Doorbell]{section: section{what: "the doorbell", list: []*setting{

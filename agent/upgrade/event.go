@@ -20,6 +20,7 @@ const (
 	Reverted  Kind = "reverted"  // backend.Revert was done
 	GaveUp    Kind = "gave up"   // backend.Revert fails, again and again: Event.Why. The old program runs, and goes on
 	Restored  Kind = "restored"  // the old program's pipelines run, each from a checkpoint that stands on S
+	Stands    Kind = "stands"    // another device has taken this one's place while it is on trial, from slot Event.Booted: this start can show nothing
 	Went      Kind = "failed"    // it cannot go on: Event.Cause, Event.Why
 	Halted    Kind = "halted"    // a verified document halts it
 )
@@ -62,6 +63,7 @@ type Event struct {
 	Cause   Cause
 	Booted  Slot
 	Rescue  bool
+	Fenced  bool   // Started: another device has taken this one's place, so that it does nothing
 	Record  Record // Asked: Scope to Standby, and the policy's members; all else is Next's
 	Savings []Saving
 	Minor   uint32 // Drained: under which the pipelines have run

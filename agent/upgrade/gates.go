@@ -47,9 +47,7 @@ func Begin(b *Beginning) (list []Reason) {
 		}
 	}
 	a := b.Artifact
-	if b.Expires != 0 && b.Trusted && b.Now.UnixMilli() >= b.Expires {
-		list = append(list, Reason{Cause: CauseExpired, Text: fmt.Sprintf("nobody begins behind %s, and it is %s", time.UnixMilli(b.Expires).In(b.Now.Location()).Format(time.RFC3339), b.Now.Format(time.RFC3339))})
-	}
+	list = expired(b)
 	gate(slices.Contains(b.Rejected, a.SHA256), "artifact %.12s has failed on this gateway before: build another one", a.SHA256)
 	gate(a.Arch != b.Arch, "the artifact is for %s, and this machine is %s", a.Arch, b.Arch)
 	gate(len(a.Boards) > 0 && !slices.Contains(a.Boards, b.Board), "the artifact is for the boards %q, and this one is %q", a.Boards, b.Board)
@@ -60,11 +58,22 @@ func Begin(b *Beginning) (list []Reason) {
 	if need := 2*a.Bytes + b.Savepoints + b.Reserve; b.Free < need {
 		list = append(list, Reason{Cause: CauseSpace, Text: fmt.Sprintf("%d bytes are free, and %d are needed: twice the artifact's %d, %d for savepoints, %d in reserve", b.Free, need, a.Bytes, b.Savepoints, b.Reserve)})
 	}
-	return append(list, Now(b)...)
+	return append(list, passing(b)...)
 }
 
-// Now is pure: the reasons of Begin that come and go, asked again right before the switch.
-func Now(b *Beginning) (list []Reason) {
+// expired: what was asked for is asked for no longer. Only a clock that is trusted can say so.
+func expired(b *Beginning) []Reason {
+	if b.Expires == 0 || !b.Trusted || b.Now.UnixMilli() < b.Expires {
+		return nil
+	}
+	return []Reason{{Cause: CauseExpired, Text: fmt.Sprintf("nobody begins behind %s, and it is %s", time.UnixMilli(b.Expires).In(b.Now.Location()).Format(time.RFC3339), b.Now.Format(time.RFC3339))}}
+}
+
+// Now is pure: the reasons of Begin that come and go, asked again right before pipelines are stopped: a fetch and a window may have taken days.
+func Now(b *Beginning) []Reason { return append(expired(b), passing(b)...) }
+
+// passing are the reasons that pass by themselves.
+func passing(b *Beginning) (list []Reason) {
 	window, err := ParseWindow(b.Policy.Window)
 	switch {
 	case err != nil:

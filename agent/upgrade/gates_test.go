@@ -80,6 +80,23 @@ func TestEachGate(t *testing.T) {
 	}
 }
 
+// TestTimeIsOverAtALaterGate: what was begun in time and waited for its window, or for its pieces, is not stopped for when its time is over.
+func TestTimeIsOverAtALaterGate(t *testing.T) {
+	b := beginning()
+	b.Now, b.Expires = b.Now.Add(-91*time.Minute), b.Now.UnixMilli()
+	if list := Now(b); len(list) != 1 || !list[0].Wait {
+		t.Fatalf("before the window: %+v", list)
+	}
+	b.Now = time.UnixMilli(b.Expires).In(b.Now.Location())
+	if list := Now(b); len(list) != 1 || list[0].Wait || list[0].Cause != CauseExpired {
+		t.Errorf("in the window, and its time is over: %+v", list)
+	}
+	b.Trusted = false
+	if list := Now(b); len(list) > 0 {
+		t.Errorf("by a clock that nobody trusts: %+v", list)
+	}
+}
+
 func TestReadPower(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
 	for _, c := range []struct {

@@ -41,6 +41,9 @@ type world struct {
 	asks    int
 	rots    int
 	fails   int // of Revert
+	fences  int // how often another device has taken the place
+	fenced  bool
+	owed    bool // the package was replaced while S was held: it is to be restored
 }
 
 func index(s Slot) int { return slices.Index([]Slot{Factory, SlotA, SlotB}, s) }
@@ -55,14 +58,14 @@ func (w *world) key() string {
 	var bits, bit uint64 = 0, 1
 	saved := len(w.r.Savings) > 0
 	for _, set := range []bool{w.r.Again, w.r.Unreverted, w.r.Rescue, w.r.Cause.Rejects(), w.loader, w.alive, w.rescue, w.told, w.late, w.stopped, w.restored, w.s, saved, w.r.Before, w.r.From.SHA256 == "", w.r.Serial > 0,
-		w.r.UploadS, saved && w.r.Savings[0].Uploaded, w.r.From.SecureVersion < w.r.Floor} {
+		w.r.UploadS, saved && w.r.Savings[0].Uploaded, w.r.From.SecureVersion < w.r.Floor, w.fenced, w.owed} {
 		if set {
 			bits |= bit
 		}
 		bit <<= 1
 	}
 	b := make([]byte, 0, 128)
-	for _, n := range []int{w.r.Tries, w.left, w.starts, w.asks, w.rots, w.fails, int(bits & 0xff), int(bits >> 8 & 0xff), int(bits >> 16)} {
+	for _, n := range []int{w.r.Tries, w.left, w.starts, w.asks, w.rots, w.fails, w.fences, int(bits & 0xff), int(bits >> 8 & 0xff), int(bits >> 16)} {
 		b = append(b, byte(n))
 	}
 	for _, s := range []string{string(w.r.State), string(w.r.Active), string(w.r.Standby), w.r.Target.Version, w.slots[1], w.slots[2], string(w.primary), string(w.up), string(w.booted), w.prog, string(w.run), w.lineage, w.held, w.out} {
@@ -88,6 +91,7 @@ type model struct {
 	swap  bool     // the package may be replaced: the factory's program starts, whatever the record says
 	any   bool     // worlds that nobody has led to: modelany_test.go
 	seen  modelled // nil: nobody asks
+	fence bool     // another device may take this one's place, and give it back
 	wrong string   // the first breach of an invariant
 }
 
@@ -190,6 +194,9 @@ func (m *model) fair(w world) []world {
 	if !w.told {
 		return m.tell(w)
 	}
+	if w.fenced {
+		return nil
+	}
 	a := Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue})
 	m.seen.act(a)
 	if m.fault == "the old program runs in committing" && w.r.State == Committing && w.booted == w.r.Active {
@@ -217,15 +224,35 @@ func (m *model) fair(w world) []world {
 
 // tell is what a process does before anything else. The old one may hear from the helper why the new one was not run.
 func (m *model) tell(w world) (next []world) {
-	started := Event{Kind: Started, Booted: w.booted, Rescue: w.rescue}
 	if m.dies(&w) {
 		next = append(next, w.dead())
 	}
 	w.told = true
-	if !w.loader && w.r.State == Switched && w.booted == w.r.Active && (!w.rescue || w.r.Rescue) {
-		next = append(next, m.next(m.next(w, wentWrong(CauseStage)), started))
+	if !w.fenced && !w.loader && w.r.State == Switched && w.booted == w.r.Active && (!w.rescue || w.r.Rescue) {
+		next = append(next, m.started(m.next(w, wentWrong(CauseStage))))
 	}
-	return append(next, m.next(w, started))
+	return append(next, m.started(w))
+}
+
+// started is told of by each start. One that is fenced says nothing against a program, however many there are; only a slot that does not start, or a boot loader that has lost its patience, ends its trial.
+func (m *model) started(w world) world {
+	n := m.next(w, Event{Kind: Started, Booted: w.booted, Rescue: w.rescue, Fenced: w.fenced && m.fault != "fenced starts count"})
+	if !w.fenced {
+		return n
+	}
+	if len(n.r.Rejected) > len(w.r.Rejected) || n.r.State != w.r.State && w.rots == 0 && !w.loader {
+		m.breach(&n, "a start of a fenced device has changed what becomes of its upgrade")
+	}
+	return n.spared()
+}
+
+// spared: a start on trial that could show nothing does not count.
+func (w world) spared() world {
+	if w.booted == w.r.Standby && (w.r.State == Probation || w.r.State == Committing) && w.starts > 0 {
+		w.starts--
+	}
+	w.run = RunNone
+	return w
 }
 
 func (w world) reverted() world {
@@ -244,7 +271,7 @@ func (m *model) runAll(w world) world {
 	}
 	// The program before reads what the one that was committed wrote: the gate has seen to that.
 	fallback := w.r.State == Committed && w.booted == w.r.Active || w.r.State == Failed && w.r.Number > 0 && w.r.From.SHA256 == ""
-	fallback = fallback || m.swap && w.r.State == Idle && w.booted == Factory // as the operator has it, who replaced the package
+	fallback = fallback || m.swap && w.r.State == Idle && w.booted == Factory && !w.owed // as the operator has it, who replaced the package
 	if !fallback && w.lineage != p && w.lineage != "" {
 		m.breach(&w, p+" goes on from what "+w.lineage+" made")
 	}
@@ -420,6 +447,7 @@ func (m *model) restore(w world) []world {
 		w.lineage, w.restored = p, true
 		return []world{w}
 	}
+	w.owed = false
 	return []world{m.next(w, Event{Kind: Restored})}
 }
 
@@ -459,7 +487,15 @@ func (m *model) adverse(w world) (list []world) {
 		if w.loader {
 			list = append(list, w.reboot())
 		}
-		if w.told && !w.r.Resting() {
+		if m.fence && w.told && !w.fenced && w.fences == 0 {
+			n := w
+			n.fenced, n.fences = true, 1
+			if n.booted == n.r.Standby && m.fault != "fenced starts count" {
+				n = m.next(n, Event{Kind: Stands, Booted: n.booted})
+			}
+			list = append(list, n.spared())
+		}
+		if w.told && !w.fenced && !w.r.Resting() {
 			list = append(list, m.next(w, Event{Kind: Halted, Why: "an operator halts it"}))
 		}
 		if e, over := Overdue(w.r, Moment{Ns: 1 << 60}); over && w.told && Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue}).Do != Control {
@@ -478,8 +514,19 @@ func (m *model) adverse(w world) (list []world) {
 	} else {
 		counted, _ := m.start(w)
 		list = append(list, counted.reboot()) // between the count and the start
+		if w.fenced {                         // taken back: settleUpgrade in agent/upgrader.go
+			n := w
+			if n.fenced = false; n.r.State == Probation {
+				n = m.next(n, wentWrong(CauseGate))
+			}
+			list = append(list, n)
+		}
 		if m.swap && !w.loader {
 			n := m.next(w, Event{Kind: Replaced, Why: "another package"})
+			n.owed = n.owed || w.r.Holds()
+			if m.fault == "another package forgets the upgrade" {
+				n.r = Record{Rejected: w.r.Rejected}
+			}
 			list = append(list, n) // and it ends before it does anything
 			n.alive, n.told, n.booted, n.prog = true, true, Factory, w.slots[0]
 			list = append(list, n)

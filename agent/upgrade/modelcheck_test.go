@@ -46,8 +46,11 @@ func (w *world) well() bool {
 
 // waits for help from outside: no slot holds a program, or only one that may not run.
 func (w *world) waits() bool {
+	if !w.alive || !w.told || w.run != RunNone {
+		return false
+	}
 	a := Decide(w.r, Situation{Booted: w.booted, Rescue: w.rescue})
-	return w.alive && w.told && w.run == RunNone && a.Do == Control && !(a.Leave && w.usable(w.r.Active))
+	return w.fenced || a.Do == Control && !(a.Leave && w.usable(w.r.Active))
 }
 
 // ends tells what keeps a run without crashes from its end: where nothing comes next, all is well or help is waited for, and nothing goes round for ever.
@@ -120,13 +123,13 @@ func TestModel(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		run  func(*testing.T, modelled)
-	}{{"qualities", modelQualities}, {"two upgrades", modelOfTwo}, {"damage", modelOfDamage}, {"another package", modelOfAnotherPackage}, {"anywhere", modelFromAnywhere}} {
+	}{{"qualities", modelQualities}, {"two upgrades", modelOfTwo}, {"damage", modelOfDamage}, {"another package", modelOfAnotherPackage}, {"a fence", modelOfAFence}, {"anywhere", modelFromAnywhere}} {
 		t.Run(part.name, func(t *testing.T) {
 			part.run(t, seen)
 			parts++
 		})
 	}
-	if parts < 5 {
+	if parts < 6 {
 		return // -run has asked for some of them, or one has failed
 	}
 	for _, lacking := range seen.lacking(t) {
@@ -172,9 +175,18 @@ func modelOfAnotherPackage(t *testing.T, seen modelled) {
 	}
 }
 
+// modelOfAFence: another device takes the place at any moment, this one is started as often as it likes, and given its place back: no such start says anything against a program, and the upgrade ends as any other.
+func modelOfAFence(t *testing.T, seen modelled) {
+	for _, q := range []string{"good", "now so, now so"} {
+		(&model{seen: seen, asks: []string{"new1"}, many: 1, fence: true}).mustHold(t, q, machines(q))
+	}
+}
+
 // TestModelFindsFaults: the model is able to fail.
 func TestModelFindsFaults(t *testing.T) {
 	for _, c := range []struct{ fault, quality, found string }{
+		{"fenced starts count", "good", "a start of a fenced device"},
+		{"another package forgets the upgrade", "good", "goes on from what new1 made"},
 		{"tries written behind exec", "crashes at once", "round for ever"},
 		{"results leave before committed", "now so, now so", "gone back from"},
 		{"released in committing", "good", "gone back from"},
@@ -182,7 +194,7 @@ func TestModelFindsFaults(t *testing.T) {
 		{"S is let go at the switch", "never ready, or hangs", "S is gone"},
 		{"the old program runs in committing", "good", "results leave"},
 	} {
-		wrong, worlds, _ := (&model{fault: c.fault, asks: []string{"new1"}, many: 1}).check(machines(c.quality))
+		wrong, worlds, _ := (&model{fault: c.fault, asks: []string{"new1"}, many: 1, fence: strings.Contains(c.fault, "fenced"), swap: strings.Contains(c.fault, "package")}).check(machines(c.quality))
 		if !strings.Contains(wrong, c.found) {
 			t.Errorf("planted %q is not found in %d worlds: %s", c.fault, worlds, wrong)
 		}

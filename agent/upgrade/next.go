@@ -29,6 +29,8 @@ func Next(r Record, e Event) (Record, error) {
 		started(&n, e)
 	case Counted:
 		counted(&n, e)
+	case Stands:
+		spare(&n, e)
 	case Halted:
 		halted(&n, e)
 	case Replaced:
@@ -174,6 +176,8 @@ func started(n *Record, e Event) {
 		if n.State != Failed {
 			fail(n, CauseGate, fmt.Sprintf("slot %s does not start any more, and slot %s was to be written over", n.Standby, n.Active))
 		}
+	case e.Fenced && (n.State != Probation || !old): // it lets all stand as it is, and so does the record
+		spare(n, e)
 	case (n.State == Accepted || n.State == Fetching || n.State == Staged || n.State == Draining || n.State == Saved) && e.Booted == n.Standby:
 		fail(n, CauseStage, "a slot runs that nobody has switched to")
 	case n.State == Draining && old:
@@ -188,6 +192,8 @@ func started(n *Record, e Event) {
 		back(n, CauseSwitch, "the new program was activated twice, and the old one started both times", e.Now)
 	case n.State == Switched && old:
 		n.Again = true
+	case n.State == Probation && old && e.Fenced: // a boot loader counts starts by itself, and this device has had none that could show anything
+		back(n, CauseGate, "the old program was started in the probation of the new one, while another device had this one's place", e.Now)
 	case n.State == Probation && old:
 		back(n, CauseFallback, "the old program was started in the probation of the new one", e.Now)
 	case n.State == Committing && old: // RULES 24
@@ -196,6 +202,13 @@ func started(n *Record, e Event) {
 		}
 	case (n.State == Rollback || n.State == Restoring || n.State == RolledBack || n.State == Failed) && e.Booted == n.Standby && n.Tries > 0:
 		n.Tries--
+	}
+}
+
+// spare gives the try back that a start on trial has used up: a fenced device starts as often as it likes, and nothing of it says anything against a program.
+func spare(n *Record, e Event) {
+	if e.Booted == n.Standby && (n.State == Probation || n.State == Committing) {
+		n.Tries = min(n.Tries+1, TriesNew)
 	}
 }
 

@@ -54,6 +54,35 @@ func TestAWayThatGoesWell(t *testing.T) {
 	}
 }
 
+// TestFencedStarts: however often a fenced device is started, in whatever state its upgrade is, the record stays as it is.
+func TestFencedStarts(t *testing.T) {
+	for _, way := range [][]Event{toStaged, toSaved[:4], toSaved, toSwitched, toProbation, toCommit, append(slices.Clone(toProbation), Event{Kind: Halted, Why: "w"})} {
+		for _, booted := range []Slot{Factory, SlotA} {
+			was := walk(t, Record{}, way...)
+			if booted == Factory && was.State == Probation { // it was linked since the slot is damaged
+				continue
+			}
+			r := walk(t, was, Event{Kind: Stands, Booted: booted})
+			for range 10 {
+				if booted == r.Standby && r.Runs() == r.Standby {
+					r = walk(t, r, Event{Kind: Counted, Booted: booted})
+				}
+				r = walk(t, r, Event{Kind: Started, Booted: booted, Fenced: true})
+			}
+			if was.State == Switched && booted == SlotA {
+				was.State, was.Tries = Probation, r.Tries
+			}
+			if r.State != was.State || len(r.Rejected) != len(was.Rejected) || r.Tries < was.Tries || r.Tries > max(TriesNew, was.Tries) {
+				t.Errorf("%q from %s: %q, %d tries, rejected %v, why %q", was.State, booted, r.State, r.Tries, r.Rejected, r.Why)
+			}
+		}
+	}
+	r := walk(t, walk(t, Record{}, toProbation...), Event{Kind: Started, Booted: Factory, Fenced: true})
+	if r.State != Rollback || len(r.Rejected) > 0 {
+		t.Errorf("a boot loader went back on a fenced device: %q, rejected %v", r.State, r.Rejected)
+	}
+}
+
 // TestWaysBack: from each state on, what fails or is halted ends as it should, and says whether the program was at fault.
 func TestWaysBack(t *testing.T) {
 	for _, c := range []struct {

@@ -88,6 +88,7 @@ type Record struct {
 	Serial  uint64 `json:"serial,omitempty"`
 	Command string `json:"command,omitempty"` // its id
 	Rollout string `json:"rollout,omitempty"`
+	Expires int64  `json:"expires_ms,omitempty"` // Unix ms: behind it nobody stops his pipelines for it; 0: never
 	Target  Target `json:"target"`
 	// From is the program that runs, or ran before.
 	From    Target `json:"from"`

@@ -29,7 +29,7 @@ type Lease struct {
 
 // Lease takes the channel's lease for whoever calls himself by. Errors: ErrLeased, with who has it.
 func (d Depot) Lease(ctx context.Context, channel, by string) (*Lease, error) {
-	name := Prefix + "lease/" + bucket.Escape(channel)
+	name := leaseOf(channel)
 	body, version, err := d.Bucket.Get(bucket.WithBytesMax(ctx, 1024), name)
 	switch {
 	case errors.Is(err, bucket.ErrNotFound):

@@ -25,6 +25,8 @@ const (
 	KindResult          Kind = "result"
 	KindFile            Kind = "file"
 	KindProgress        Kind = "progress"
+	KindLease           Kind = "lease"
+	KindClock           Kind = "clock"
 )
 
 // Prefix is what all names of a fleet begin with: no gateway's does, bucket.Escape leaves no _ at a beginning.
@@ -90,6 +92,9 @@ func Progress(rollout, gateway string) string {
 	return Name{Kind: KindProgress, Rollout: rollout, Gateway: gateway}.String()
 }
 
+// leaseOf is the name of who reconciles a channel at this moment.
+func leaseOf(channel string) string { return Name{Kind: KindLease, Channel: channel}.String() }
+
 // Reports is what the names of all reports begin with, ReportsOf those of one gateway, with its slash.
 const Reports = Prefix + "report/"
 
@@ -135,6 +140,10 @@ func (n Name) String() string {
 		return ReportsOf(n.Gateway) + "file/" + strings.Join(parts, "/")
 	case KindProgress:
 		return ProgressOf(n.Rollout) + esc(n.Gateway) + suffix
+	case KindLease:
+		return Prefix + "lease/" + esc(n.Channel)
+	case KindClock:
+		return clockName
 	}
 	panic("BUG: no name of the kind " + string(n.Kind))
 }
@@ -186,6 +195,11 @@ func parse(name string) (n Name, ok bool) {
 		n.Rollout, isName = bucket.Unescape(parts[1])
 		n.Gateway, ok = bucket.Unescape(last)
 		ok = ok && isName
+	case head == "lease" && count == 2:
+		n.Kind = KindLease
+		n.Channel, ok = bucket.Unescape(parts[1])
+	case name == clockName:
+		n.Kind, ok = KindClock, true
 	}
 	return n, ok
 }
@@ -245,12 +259,14 @@ func (n *Name) sound() bool {
 	switch n.Kind {
 	case KindRelease, KindChunk:
 		return isSHA(n.SHA)
-	case KindRollout, KindChannelCommands, KindHistory:
+	case KindRollout, KindChannelCommands, KindHistory, KindLease:
 		return n.Channel != ""
 	case KindProgress:
 		return n.Rollout != "" && n.Gateway != ""
 	case KindRoot:
 		return n.Number > 0
+	case KindClock:
+		return true
 	case KindResult:
 		return n.Gateway != "" && n.Scope != ""
 	}

@@ -27,6 +27,7 @@ func newPlant(t *testing.T) *plant {
 	p := &plant{t: t, keys: map[signed.Role]signed.KeySigner{}, store: &buckettest.Memory{}}
 	p.store.Advance(now)
 	p.Depot = Depot{p.store}
+	t.Cleanup(p.knowsItsNames)
 	r := &signed.Root{Fleet: "plant", Version: 1, CreatedMs: now}
 	for _, role := range signed.Roles() {
 		p.keys[role] = aKey(t)
@@ -40,6 +41,26 @@ func newPlant(t *testing.T) *plant {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// knowsItsNames: whatever a test has led to, each name that lies there is one that Parse knows.
+func (p *plant) knowsItsNames() {
+	for after := ""; ; {
+		page, err := p.store.List(context.Background(), Prefix, after)
+		if err != nil {
+			p.t.Error(err)
+		}
+		if len(page) == 0 {
+			return
+		}
+		for _, o := range page {
+			if after = o.Name; o.Name != Prefix+"rollout/r1/no~name" {
+				if _, err := Parse(o.Name); err != nil {
+					p.t.Error(err)
+				}
+			}
+		}
+	}
 }
 
 func aKey(t *testing.T) signed.KeySigner {

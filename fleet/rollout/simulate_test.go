@@ -3,11 +3,13 @@ package rollout
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/pace"
 )
 
-// The simulation: a fleet in virtual time against Judge and Next, and against the rules of polling (docs/commands.md). Times are in seconds. Each gateway costs what it would cost at an S3.
+// The simulation: a fleet in virtual time against Judge and Next, which decide, and fleet/pace, by which gateways wait. Times are in seconds. Each gateway costs what it would cost at an S3.
 
 // List prices that the figures in docs/fleet.md rest on: S3 Standard in us-east-1, in US dollars.
 const (
@@ -18,30 +20,26 @@ const (
 
 // What a gateway asks for.
 const (
-	requestsPerPoll  = 4 // root, roll-out, commands of the channel, commands of the gateway
 	answerBytes      = 400
 	documentBytes    = 3000
 	programBytes     = 20 << 20
 	pieces           = programBytes / document.ChunkBytesDefault
 	putsPerUpgrade   = 3 // savepoints that are uploaded
-	pollSeconds      = 300
-	bellSpares       = 12 // a gateway with a doorbell polls so many times less often
-	spread           = 0.2
 	reconcileSeconds = 900
 	day              = 24 * 3600
 )
 
 // simulated says what is simulated.
 type simulated struct {
-	gateways   int
-	seconds    int
-	bell       bool
-	ringSpread int // how long a gateway waits at most behind a ring
-	away       int // per mille of gateways that are away at the beginning, for up to a day
-	dies       int // per mille of upgrades behind whose switch nothing is ever heard
-	rollsBack  int
-	idle       bool // nothing is rolled out
-	fault      planted
+	gateways  int
+	seconds   int
+	bell      bool
+	pace      pace.Pace
+	away      int // per mille of gateways that are away at the beginning, for up to a day
+	dies      int // per mille of upgrades behind whose switch nothing is ever heard
+	rollsBack int
+	idle      bool // nothing is rolled out
+	fault     planted
 }
 
 type simGateway struct {
@@ -86,7 +84,7 @@ func simulate(s simulated) *simulation {
 		g := simGateway{name: fmt.Sprintf("gw-%06d", i)}
 		g.cohort = document.Cohort("sim", g.name)
 		heard := int64(0)
-		first := m.random.IntN(m.every())
+		first := int(m.random.Float64() * m.every())
 		if m.random.IntN(1000) < s.away {
 			first, heard = m.random.IntN(day), -3*24*hour // it was away for days, and will be for some time
 			g.back = first
@@ -119,12 +117,8 @@ func simulate(s simulated) *simulation {
 	return m
 }
 
-func (m *simulation) every() int {
-	if m.bell {
-		return pollSeconds * bellSpares
-	}
-	return pollSeconds
-}
+// every is how many seconds lie between two looks, on average.
+func (m *simulation) every() float64 { return m.pace.Look(m.bell, 0, 0.5).Seconds() }
 
 func (m *simulation) next(i, at int) {
 	m.list[i].poll = at
@@ -137,10 +131,12 @@ func (m *simulation) next(i, at int) {
 func (m *simulation) ring(now int) {
 	for i := range m.list {
 		if m.list[i].back <= now {
-			m.next(i, now+1+m.random.IntN(max(1, m.ringSpread)))
+			m.next(i, now+1+seconds(m.pace.Ring(time.Hour, m.random.Float64())))
 		}
 	}
 }
+
+func seconds(d time.Duration) int { return int(d / time.Second) }
 
 func (m *simulation) ask(at, n int) {
 	m.gets += int64(n)
@@ -159,10 +155,9 @@ func (m *simulation) put(at int) {
 // look is a poll.
 func (m *simulation) look(i, now int) {
 	g := &m.list[i]
-	m.ask(now, requestsPerPoll)
-	m.bytes += requestsPerPoll * answerBytes
-	every := float64(m.every())
-	m.next(i, now+max(1, int(every*(1+spread*(2*m.random.Float64()-1)))))
+	m.ask(now, pace.RequestsPerLook)
+	m.bytes += pace.RequestsPerLook * answerBytes
+	m.next(i, now+max(1, seconds(m.pace.Look(m.bell, 0, m.random.Float64()))))
 	if g.serial == m.doc.Serial {
 		return
 	}
@@ -172,14 +167,14 @@ func (m *simulation) look(i, now int) {
 	case m.doc.Halted && (g.state == "fetching" || g.state == "draining"):
 		m.report(i, now, "fetching", Halted)
 	case !m.doc.Halted && g.state == "" && g.cohort < m.doc.Permille:
-		fetch := 120 + m.random.IntN(1200)
 		m.ask(now, 1)
+		from, fetch := now+seconds(m.pace.Fetch(m.random.Float64())), 120+m.random.IntN(1200)
 		for k := range pieces {
-			m.ask(now+k*fetch/pieces, 1)
+			m.ask(from+k*fetch/pieces, 1)
 		}
 		m.bytes += programBytes
 		m.report(i, now, "fetching", "")
-		m.later(i, now+fetch)
+		m.later(i, from+fetch)
 	}
 }
 

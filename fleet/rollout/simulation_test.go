@@ -6,9 +6,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirstream/weir/fleet/pace"
 )
 
 const simGateways = 100_000
+
+// usual is what weir does when nothing is set, and hurried what would be without a spread to speak of.
+var (
+	usual   = pace.Pace{Poll: 5 * time.Minute, Spread: 2 * time.Minute}
+	hurried = pace.Pace{Poll: 5 * time.Minute, Spread: 10 * time.Second}
+)
 
 // held tells that the page has a row of figures as they come out here: whoever changes a rule changes the page.
 func held(t *testing.T, row string) {
@@ -22,6 +30,9 @@ func held(t *testing.T, row string) {
 	}
 }
 
+// plainly is a duration as a config has it.
+func plainly(d time.Duration) string { return strings.Replace(d.String(), "m0s", "m", 1) }
+
 func clockOf(seconds int) string {
 	d := (time.Duration(seconds) * time.Second).Round(time.Minute)
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
@@ -30,14 +41,14 @@ func clockOf(seconds int) string {
 // TestPollingLoad: what 100,000 gateways ask for while nothing happens, in an hour that is like each other.
 func TestPollingLoad(t *testing.T) {
 	for _, bell := range []bool{false, true} {
-		m := simulate(simulated{gateways: simGateways, seconds: 2 * 3600, bell: bell, idle: true})
+		m := simulate(simulated{gateways: simGateways, seconds: 2 * 3600, bell: bell, pace: usual, idle: true})
 		peak, mean := m.peak(m.seconds)
 		months := 30 * day / float64(m.seconds)
 		what := "every 5 min"
 		if bell {
 			what = "every 60 min, with a doorbell"
 		}
-		want := float64(simGateways*requestsPerPoll) / float64(m.every())
+		want := float64(simGateways*pace.RequestsPerLook) / m.every()
 		if mean < want*0.9 || mean > want*1.1 {
 			t.Errorf("%s: %.0f requests a second, want about %.0f", what, mean, want)
 		}
@@ -49,9 +60,9 @@ func TestPollingLoad(t *testing.T) {
 func TestRolloutOfAGoodRelease(t *testing.T) {
 	for _, c := range []struct {
 		bell bool
-		ring int
-	}{{false, 0}, {true, 10}, {true, 120}} {
-		m := simulate(simulated{gateways: simGateways, seconds: 2 * day, bell: c.bell, ringSpread: c.ring, away: 50, rollsBack: 2})
+		pace pace.Pace
+	}{{false, usual}, {true, hurried}, {true, usual}} {
+		m := simulate(simulated{gateways: simGateways, seconds: 2 * day, bell: c.bell, pace: c.pace, away: 50, rollsBack: 2})
 		n := m.lastVerdict.Counts
 		if m.haltedAt > 0 || m.doneAt == 0 || len(m.waveBegan) != 3 || n.Known != simGateways || n.Bad() > simGateways/200 {
 			t.Fatalf("%+v: halted %d, done %d, waves %v: %+v", c, m.haltedAt, m.doneAt, m.waveBegan, m.lastVerdict)
@@ -64,7 +75,7 @@ func TestRolloutOfAGoodRelease(t *testing.T) {
 		peak, _ := m.peak(m.doneAt)
 		what := "polls every 5 min"
 		if c.bell {
-			what = fmt.Sprintf("doorbell, heard within %d s", c.ring)
+			what = fmt.Sprintf("doorbell, `spread: %s`", plainly(c.pace.Spread))
 		}
 		held(t, fmt.Sprintf("| %s | %s | %d | %.1f TB | $%.0f |", what, clockOf(m.doneAt), peak, m.gigabytes()/1000, m.dollars()))
 	}
@@ -81,7 +92,7 @@ var badReleases = []struct {
 // TestBadReleasesAreHalted: in the first wave, within the time that silence takes.
 func TestBadReleasesAreHalted(t *testing.T) {
 	for _, c := range badReleases {
-		m := simulate(simulated{gateways: simGateways, seconds: day, bell: true, ringSpread: 120, away: 50, dies: c.dies, rollsBack: c.rollsBack})
+		m := simulate(simulated{gateways: simGateways, seconds: day, bell: true, pace: usual, away: 50, dies: c.dies, rollsBack: c.rollsBack})
 		if m.haltedAt == 0 || m.doc.Wave != 0 || m.switched > simGateways*12/1000 {
 			t.Fatalf("%s: halted %d, wave %d, %d gateways: %+v", c.what, m.haltedAt, m.doc.Wave, m.switched, m.lastVerdict)
 		}
@@ -96,7 +107,7 @@ func TestBadReleasesAreHalted(t *testing.T) {
 func TestSimulationFindsFaults(t *testing.T) {
 	const n = 5000
 	run := func(fault planted, dies, back int) *simulation {
-		return simulate(simulated{gateways: n, seconds: day, bell: true, ringSpread: 120, away: 50, dies: dies, rollsBack: back, fault: fault})
+		return simulate(simulated{gateways: n, seconds: day, bell: true, pace: usual, away: 50, dies: dies, rollsBack: back, fault: fault})
 	}
 	reached := func(m *simulation) bool { return m.switched > n/50 }
 	if m := run(planted{}, 1000, 0); m.haltedAt == 0 || reached(m) {

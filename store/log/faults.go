@@ -15,6 +15,7 @@ type faults struct {
 	syncAgain     bool   // a sync that failed is tried again, and believed
 	fullIsDone    bool   // a write without space counts as done
 	noPause       bool   // it is tried as fast as it can be
+	tellAgain     bool   // what was lost is told of at each Open
 	hang          func() // a sync takes as long as that does
 	frameRaw      int    // no fault: smaller frames than frameRawBytes
 }

@@ -32,6 +32,8 @@ type Lost struct {
 	Aside string
 	// LeftOut: on purpose (SkipTo). Nothing is lost.
 	LeftOut bool
+	// Known: an earlier Open has found it, and told.
+	Known bool
 }
 
 // Open opens the log in a directory, which it makes. It recovers what a crash left: DESIGN.md, "Recovery". On return everything up to
@@ -116,6 +118,10 @@ func (l *Log) recover() (*Recovery, error) {
 	for _, lost := range rec.Lost {
 		if lost.LeftOut {
 			l.o.Logger.Info("log positions are left out on purpose", "dir", l.o.Dir, "first", lost.First, "last", lost.Last)
+			continue
+		}
+		if lost.Known && !l.bugs.tellAgain {
+			l.o.Logger.Info("log has a range whose loss was told of before", "dir", l.o.Dir, "first", lost.First, "last", lost.Last, "aside", lost.Aside)
 			continue
 		}
 		l.o.Logger.Error("log records lost", "dir", l.o.Dir, "first", lost.First, "last", lost.Last, "reason", lost.Reason, "aside", lost.Aside)

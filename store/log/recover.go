@@ -178,7 +178,9 @@ func (s *survey) walk(g *segment, limit uint64) error {
 	case s.next == 0:
 		s.next = g.first
 	case g.first > s.next:
-		s.lose(g, headerBytes, g.first-1, "segment is missing", "")
+		if err := s.missing(g); err != nil {
+			return err
+		}
 	}
 	off := int64(headerBytes)
 	for {
@@ -247,7 +249,7 @@ func (s *survey) take(g *segment, h header, at int64) {
 	if h.flags&flagLost != 0 {
 		ref.size = 0
 		s.l.lostAt[h.first] = lostRange{stamp: h.stamp, leftOut: h.leftOut}
-		s.rec.Lost = append(s.rec.Lost, Lost{First: h.first, Last: h.last, Reason: "positions were left out", LeftOut: h.leftOut})
+		s.rec.Lost = append(s.rec.Lost, Lost{First: h.first, Last: h.last, Reason: "positions were left out", LeftOut: h.leftOut, Known: true})
 	}
 	g.frames = append(g.frames, ref)
 	g.end = at + int64(size)
@@ -258,25 +260,43 @@ func (s *survey) take(g *segment, h header, at int64) {
 }
 
 // lose notes that positions up to last have no records.
-func (s *survey) lose(g *segment, off int64, last uint64, reason, aside string) {
+func (s *survey) lose(g *segment, off int64, last uint64, reason, aside string, known bool) {
 	g.frames = append(g.frames, frameRef{off: off, first: s.next, last: last})
 	g.first = min(g.first, s.next)
 	s.l.lostAt[s.next] = lostRange{stamp: s.stamp}
-	s.rec.Lost = append(s.rec.Lost, Lost{First: s.next, Last: last, Reason: reason, Aside: aside})
+	s.rec.Lost = append(s.rec.Lost, Lost{First: s.next, Last: last, Reason: reason, Aside: aside, Known: known})
 	s.next = last + 1
+}
+
+// missing notes that the segments in front of g are not there. A file without bytes says so to the next Open.
+func (s *survey) missing(g *segment) error {
+	_, known, err := s.keepAside(g.first-1, nil)
+	if err == nil {
+		s.lose(g, headerBytes, g.first-1, "segment is missing", "", known)
+	}
+	return err
+}
+
+// keepAside keeps what lies in the place of positions up to last in a file of its own. known: it was there.
+func (s *survey) keepAside(last uint64, b []byte) (aside string, known bool, err error) {
+	aside = filepath.Join(s.l.o.Dir, fmt.Sprintf("aside-%020d-%020d", s.next, last))
+	have, err := disk.ReadFile(s.l.o.FS, aside)
+	if err == nil && bytes.Equal(have, b) {
+		return aside, true, nil
+	}
+	if err := disk.WriteFileAtomic(s.l.o.FS, aside, b); err != nil {
+		return "", false, fmt.Errorf("set damage aside: %w", err)
+	}
+	return aside, false, nil
 }
 
 // damage keeps the bytes of a damaged range in a file of its own, once, and notes the loss.
 func (s *survey) damage(g *segment, buf []byte, off, to int64, last uint64) error {
-	aside := filepath.Join(s.l.o.Dir, fmt.Sprintf("aside-%020d-%020d", s.next, last))
-	have, err := disk.ReadFile(s.l.o.FS, aside)
-	if err != nil || !bytes.Equal(have, buf[off:to]) {
-		if err := disk.WriteFileAtomic(s.l.o.FS, aside, buf[off:to]); err != nil {
-			return fmt.Errorf("set damage aside: %w", err)
-		}
+	aside, known, err := s.keepAside(last, buf[off:to])
+	if err == nil {
+		s.lose(g, off, last, "frame is damaged", aside, known)
 	}
-	s.lose(g, off, last, "frame is damaged", aside)
-	return nil
+	return err
 }
 
 // cut ends the log at off in the last segment: what follows was never acknowledged.

@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// patience with records that do not come: the time of several boots on a slow host.
-const patience = 10 * time.Minute
-
 // TestDirectBoot cuts the power of a machine on which process 1 runs weir, as often as a run can: such a boot takes seconds.
 func TestDirectBoot(t *testing.T) {
 	needMachine(t)

@@ -178,6 +178,9 @@ func (u *upgrades) awaitRest() (s *api.Status) {
 	return s
 }
 
+// patience with records that do not come: the time of several boots on a slow host.
+const patience = 10 * time.Minute
+
 // awaitArrived waits until all messages that were published until now have arrived, and judges them.
 func (u *upgrades) awaitArrived() *verdict {
 	u.t.Helper()
