@@ -27,7 +27,7 @@ func TestAStoreWithRubbish(t *testing.T) {
 	}
 	f.says(1, "--replace-unverified", append([]string{"fleet", "halt", "--why", "x"}, f.key("deploy")...)...)
 	f.says(1, "--replace-unverified", "fleet", "status")
-	for _, args := range [][]string{{"fleet", "command", "restart", "gw-000", "--expires", "-1h"}, {"fleet", "rollout", "1.4.0", "--expires", "-1h"}, {"fleet", "command", "restart", " "}, {"fleet", "command", "apply", "gw-000", "--config-file", "/dev/zero"}} {
+	for _, args := range [][]string{{"fleet", "command", "restart", "gw-000", "--expires", "-1h"}, {"fleet", "rollout", "1.4.0", "--replace-unverified", "--expires", "-1h"}, {"fleet", "command", "restart", " "}, {"fleet", "command", "apply", "gw-000", "--config-file", "/dev/zero"}} {
 		f.says(2, map[bool]string{true: "want a time from now", false: ""}[args[len(args)-1] == "-1h"], append(append(args, "--yes"), f.key("deploy")...)...)
 	}
 	f.says(0, "no gateway \"nosuch\" has ever reported here", append([]string{"fleet", "command", "restart", "nosuch", "--yes"}, f.key("deploy")...)...)
