@@ -156,7 +156,7 @@ bench: build ## benchmarks beside the code and in tests/bench; ratios are measur
 	WEIR_BENCH=1 $(GO) test -count 1 -v -timeout 30m ./tests/bench/...
 
 .PHONY: flash-table
-flash-table: ## measure what the default config of each class of boards writes in a day, into docs/flash.md; half an hour, needs root
+flash-table: ## measure what the default config of each class of boards writes in a day, into docs/flash.md; an hour, needs root
 	WEIR_FLASH_TABLE=1 $(GO) test -count 1 -v -timeout 90m -run 'TestFlashTable$$' ./tests/bench/flash
 
 .PHONY: crash

@@ -53,7 +53,7 @@ const (
 	tableWindow  = 2 * time.Minute       // of the governor, shortened: it has to come to rest before it is measured
 	tableCommit  = 5 * time.Second       // how often ext4 commits by itself
 	tableWarm    = 10 * time.Minute      // until segments are recycled and the governor rests, at least
-	messagesMost = 1_200_000             // of one measurement: 20 minutes at 1,000 a second, else an hour
+	messagesMost = 3_600_000             // of one measurement: an hour at 1,000 a second
 	inflight     = 20                    // flash.max_inflight: what mosquitto has when nobody said more
 	inflightWide = 2000                  // of a broker that was told to
 	unpaced      = 40 * time.Millisecond // there and back to the upstream
@@ -367,7 +367,7 @@ func caveats() string {
 	for _, c := range classes {
 		list = append(list, fmt.Sprintf("%s %s (%s)", c.name, flash.Bytes(c.tbw), c.of))
 	}
-	return fmt.Sprintf("\nMeasured with `make flash-table` on Linux %s, %s: ext4 in a loop device over memory, counted by the block layer, the file system's own journal included. Virtual time: an hour each, 20 minutes at 1,000 messages/s, behind ten minutes of warming up and until the governor rests, which stands still then (in the agent it goes on to look at the day's sum); what ext4 commits by itself is asked for every %s of it. Journal, state of %d devices (%d bytes each; a message changes one), checkpoints and an outbox with one result per device and minute are the real ones; recorded payloads of some 70 bytes, arrivals at random. `daily_budget` %s, `max_linger` 1s, `max_checkpoint_interval` 5m. Years are TBW / (bytes a day × 365) of a new disk that endures what is assumed for it: %s. What the disk's controller adds to each write is in its TBW, and is not seen from here.\n",
+	return fmt.Sprintf("\nMeasured with `make flash-table` on Linux %s, %s: ext4 in a loop device over memory, counted by the block layer, the file system's own journal included. Virtual time: an hour each, behind ten minutes of warming up and until the governor rests, which stands still then (in the agent it goes on to look at the day's sum); what ext4 commits by itself is asked for every %s of it. Journal, state of %d devices (%d bytes each; a message changes one), checkpoints and an outbox with one result per device and minute are the real ones; recorded payloads of some 70 bytes, arrivals at random. `daily_budget` %s, `max_linger` 1s, `max_checkpoint_interval` 5m. Years are TBW / (bytes a day × 365) of a new disk that endures what is assumed for it: %s. What the disk's controller adds to each write is in its TBW, and is not seen from here.\n",
 		strings.TrimSpace(string(release)), runtime.GOARCH, tableCommit, tableKeys, tableValue, flash.Bytes(tableBudget), strings.Join(list, "; "))
 }
 
