@@ -30,6 +30,7 @@ import (
 
 // offsites are the agent's uploads to the central store.
 type offsites struct {
+	pace     func(ctx context.Context, bytes int) error // of all that goes over central.link, within central.bandwidth
 	uploader *central.Uploader
 	bucket   bucket.Bucket
 	interval time.Duration
@@ -70,7 +71,8 @@ func (a *Agent) openCentral() error {
 	u := central.Default()
 	u.Gateway, u.Bucket, u.Key, u.RebaseRatio, u.Retained, u.Timeout, u.Logger = a.gateway(), b, key, c.RebaseRatio, c.Retained, c.Timeout, a.log
 	u.Fenced = a.uploadFence
-	u.Pace = pacer(c, func() *uplink.Link { return a.roster.Load().ways[c.Link.Value] }) // an apply may change the link
+	o.pace = pacer(c, func() *uplink.Link { return a.roster.Load().ways[c.Link.Value] }) // an apply may change the link
+	u.Pace = o.pace
 	if len(c.Recipients) > 0 {
 		var list []string
 		for _, r := range c.Recipients {

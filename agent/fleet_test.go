@@ -400,6 +400,37 @@ func TestFetchesAreSpread(t *testing.T) {
 	b.halt()
 }
 
+// TestChunksWaitForTheLink: pieces of a program come over central.link, when it may be used.
+func TestChunksWaitForTheLink(t *testing.T) {
+	b := newFleetBench(t)
+	b.text = strings.Replace(b.text, "central: {", fmt.Sprintf("links: {slow: {windows: [%q], zone: %s}}\ncentral: {link: slow, ", elsewhen(), time.Now().Format("MST")), 1)
+	b.up()
+	b.put(1, 10)
+	b.await("delivery", at(10))
+	release := b.release("9.9.1", nil)
+	n := b.order(document.DoUpgrade, func(c *document.Command) { c.Release, c.Policy = release, &document.Policy{Savepoint: "best-effort"} })
+	b.await("the fetch", upgradeIs(upgrade.Fetching))
+	ctx, cancel := context.WithCancel(t.Context())
+	_, pause, err := b.agent.fleetChunks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := make(chan error, 1)
+	go func() { passed <- pause(ctx, 1) }()
+	if err := b.agent.AbortUpgrade(t.Context(), "a test"); err != nil {
+		t.Fatal(err)
+	}
+	b.ends(n, document.ResultFailed)
+	cancel()
+	if err := <-passed; !errors.Is(err, context.Canceled) {
+		t.Errorf("a piece may be asked for though the link may not be used: %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(b.dir, "state", "upgrade", "slot.part")); err == nil && info.Size() > 0 {
+		t.Errorf("%d bytes were fetched", info.Size())
+	}
+	b.halt()
+}
+
 // TestUpgradesExpire: one that waits at a gate until its document's time is over ends so, whether a command asked or a roll-out; nothing is stopped, and the program may be asked for again.
 func TestUpgradesExpire(t *testing.T) {
 	b := newFleetBench(t)

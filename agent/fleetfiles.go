@@ -19,7 +19,6 @@ import (
 	"github.com/weirstream/weir/agent/channel"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/store/disk"
-	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/central"
 )
 
@@ -75,8 +74,7 @@ func (s *fleetSide) handIn(ctx context.Context, o *channel.Order, dir string, fi
 // paced sends over the link of the central store, at its pace.
 func (s *fleetSide) paced(ctx context.Context, name string, body []byte) error {
 	a := s.agent
-	pace := pacer(&a.config.Central, func() *uplink.Link { return a.roster.Load().ways[a.config.Central.Link.Value] })
-	if err := pace(ctx, len(body)); err != nil {
+	if err := a.offsites.pace(ctx, len(body)); err != nil {
 		return err
 	}
 	return a.offsites.bucket.Put(ctx, name, body)

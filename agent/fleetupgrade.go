@@ -16,7 +16,6 @@ import (
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
-	"github.com/weirstream/weir/uplink"
 )
 
 func archOf() string { return runtime.GOARCH }
@@ -68,7 +67,7 @@ func (s *fleetSide) Upgrade(ctx context.Context, h *channel.Handover) error {
 	case h.Rollout != "" && rec.Rollout == h.Rollout && rec.Target.Release == h.SHA256: // over its waves the serial rises
 		return nil
 	}
-	err := u.send(ctx, &upgradeAsk{o: api.UpgradeOptions{Release: h.Envelope, DiscardState: h.Policy.DiscardState, UploadSavepoints: h.Policy.Savepoint == "required"}, by: o})
+	err := u.send(ctx, &upgradeAsk{o: api.UpgradeOptions{Release: h.Envelope, DiscardState: h.Policy.DiscardState, UploadSavepoints: h.Policy.Savepoint == "required", Again: h.Policy.Again}, by: o})
 	switch {
 	case errors.Is(err, upgrade.ErrKnown):
 		return nil
@@ -181,6 +180,5 @@ func (a *Agent) fleetChunks() (upgrade.Chunks, func(context.Context, int64) erro
 	if a.offsites == nil {
 		return nil, nil, errors.New("the pieces of the artifact lie in the central store, and the config has none")
 	}
-	pace := pacer(&a.config.Central, func() *uplink.Link { return a.roster.Load().ways[a.config.Central.Link.Value] })
-	return depot.Depot{Bucket: a.offsites.bucket}, func(ctx context.Context, n int64) error { return pace(ctx, int(n)) }, nil
+	return depot.Depot{Bucket: a.offsites.bucket}, func(ctx context.Context, n int64) error { return a.offsites.pace(ctx, int(n)) }, nil
 }

@@ -248,6 +248,18 @@ func TestUpgradeGoesBack(t *testing.T) {
 	if err := b.agent.Upgrade(t.Context(), api.UpgradeOptions{File: file, Release: release}); !errors.Is(err, upgrade.ErrRejected) {
 		t.Errorf("the same program again: %v", err)
 	}
+	if st := b.agent.Status().Upgrade; len(st.Rejected) != 1 || st.Rejected[0] != b.record().Target.SHA256 {
+		t.Errorf("%+v", st)
+	}
+	if err := b.agent.Upgrade(t.Context(), api.UpgradeOptions{File: file, Release: release, Again: true}); err != nil { // the operator knows better
+		t.Fatal(err)
+	}
+	b.ended()
+	b.boot(s)
+	st = b.await("commit", upgradeIs(upgrade.Committed))
+	if len(st.Upgrade.Rejected) > 0 {
+		t.Errorf("%+v", st.Upgrade)
+	}
 	b.halt()
 	for _, p := range []string{"p", "q"} {
 		b.wantIDs(p, [2]int{1, 140})

@@ -12,11 +12,11 @@ func (u *upgrader) status() *api.UpgradeStatus {
 	u.mu.Lock()
 	rec, act, wait, broken := u.rec, u.act, u.wait, u.broken
 	u.mu.Unlock()
-	if broken == nil && rec.State == upgrade.Idle && act.Do != upgrade.Control {
+	if broken == nil && rec.State == upgrade.Idle && act.Do != upgrade.Control && len(rec.Rejected) == 0 {
 		return nil
 	}
 	s := &api.UpgradeStatus{Number: rec.Number, State: string(rec.State), From: rec.From.Version, To: rec.Target.Version, Release: rec.Target.Release, Slot: string(u.here.Booted),
-		Tries: rec.Tries, Waits: wait, Why: rec.Why, Cause: string(rec.Cause), Offline: rec.Offline, Held: u.heldBytes()}
+		Tries: rec.Tries, Waits: wait, Why: rec.Why, Cause: string(rec.Cause), Offline: rec.Offline, Rejected: rec.Rejected, Held: u.heldBytes()}
 	if act.Do == upgrade.Control {
 		s.NotUsable = act.Why
 		if err := u.agent.unopened; err != nil {

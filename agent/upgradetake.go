@@ -155,7 +155,7 @@ func (u *upgrader) accept(k *upgradeAsk, r *release, artifact *document.Artifact
 	if was := a.applier.record(); !was.Resting() {
 		return fmt.Errorf("%w: it is %s", ErrApplying, was.State)
 	}
-	e := upgrade.Event{Kind: upgrade.Asked, Record: rec, Rescue: u.here.Rescue}
+	e := upgrade.Event{Kind: upgrade.Asked, Record: rec, Rescue: u.here.Rescue, Again: k.o.Again}
 	if _, err := upgrade.Next(u.rec, e); err != nil {
 		return err
 	}

@@ -13,23 +13,26 @@ type UpgradeOptions struct {
 	DiscardState bool `json:"discard_state,omitempty"`
 	// UploadSavepoints: the switch waits until they are at the central store.
 	UploadSavepoints bool `json:"upload_savepoints,omitempty"`
+	// Again: the program may have failed here before.
+	Again bool `json:"again,omitempty"`
 }
 
 // UpgradeStatus is the last upgrade, or the one under way.
 type UpgradeStatus struct {
-	Number    uint64 `json:"number,omitempty"`
-	State     string `json:"state"`
-	From      string `json:"from,omitempty"` // versions
-	To        string `json:"to,omitempty"`
-	Release   string `json:"release,omitempty"`
-	Slot      string `json:"slot,omitempty"`       // that this program runs from
-	Tries     int    `json:"tries,omitempty"`      // starts that are left
-	Waits     string `json:"waits,omitempty"`      // for what
-	Why       string `json:"why,omitempty"`        // it failed, or is gone back from
-	Cause     string `json:"cause,omitempty"`      // the same in a word
-	Held      int64  `json:"held_bytes,omitempty"` // of results that wait for the commit
-	Offline   bool   `json:"committed_offline,omitempty"`
-	NotUsable string `json:"not_usable,omitempty"` // why no pipeline runs and help is needed
+	Number    uint64   `json:"number,omitempty"`
+	State     string   `json:"state"`
+	From      string   `json:"from,omitempty"` // versions
+	To        string   `json:"to,omitempty"`
+	Release   string   `json:"release,omitempty"`
+	Slot      string   `json:"slot,omitempty"`       // that this program runs from
+	Tries     int      `json:"tries,omitempty"`      // starts that are left
+	Waits     string   `json:"waits,omitempty"`      // for what
+	Why       string   `json:"why,omitempty"`        // it failed, or is gone back from
+	Cause     string   `json:"cause,omitempty"`      // the same in a word
+	Held      int64    `json:"held_bytes,omitempty"` // of results that wait for the commit
+	Offline   bool     `json:"committed_offline,omitempty"`
+	Rejected  []string `json:"rejected,omitempty"`   // sha256 of programs that have failed here and are not tried again, unless somebody says so
+	NotUsable string   `json:"not_usable,omitempty"` // why no pipeline runs and help is needed
 }
 
 // upgradeMax bounds a signed manifest, and what stands beside it.

@@ -19,6 +19,7 @@ import (
 	"github.com/weirstream/weir/fleet/pace"
 	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/bucket/buckettest"
 )
 
@@ -37,6 +38,7 @@ func keyOf(name string) signed.KeySigner {
 type world struct {
 	t      *testing.T
 	bucket *buckettest.Memory
+	over   bucket.Bucket // in its place; nil: none
 	dir    string
 	acts   *fakeActs
 	clock  *fakeClock
@@ -53,6 +55,13 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, bucket: &buckettest.Memory{}, dir: t.TempDir(), acts: &fakeActs{version: "1"}, clock: &fakeClock{ms: created + 1000, trusted: true}, poll: 5 * time.Minute, log: &logCount{t: t}}
 	return w
+}
+
+func (w *world) store() bucket.Bucket {
+	if w.over != nil {
+		return w.over
+	}
+	return w.bucket
 }
 
 // rootOf is a root document whose deploy keys have that name.
@@ -98,7 +107,7 @@ func encoded(t *testing.T, d encoder) []byte {
 }
 
 func (w *world) put(name string, body []byte) {
-	if err := w.bucket.Put(context.Background(), name, body); err != nil {
+	if err := w.store().Put(context.Background(), name, body); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -163,7 +172,7 @@ func (w *world) start() {
 			w.t.Fatal(err)
 		}
 	}
-	cfg := Config{Gateway: gatewayName, Channel: channelName, Board: boardName, Depot: depot.Depot{Bucket: w.bucket}, Trust: trust, Roots: filepath.Join(w.dir, "roots"), FS: disk.OS, Dir: filepath.Join(w.dir, "fleet"),
+	cfg := Config{Gateway: gatewayName, Channel: channelName, Board: boardName, Depot: depot.Depot{Bucket: w.store()}, Trust: trust, Roots: filepath.Join(w.dir, "roots"), FS: disk.OS, Dir: filepath.Join(w.dir, "fleet"),
 		Pace: pace.Pace{Poll: w.poll, Spread: 10 * time.Second}, Timeout: 30 * time.Second, Acts: w.acts, Clock: w.clock, Key: func() (signed.Signer, error) { return keyOf(w.acts.key()), nil }, Log: slog.New(w.log),
 		hook: w.hook, random: func() float64 { return 0.5 }, faults: w.faults}
 	if w.bell != nil {
@@ -201,7 +210,7 @@ func (w *world) run(d time.Duration) {
 // result is what the store has of a command; nil: nothing.
 func (w *world) result(serial uint64) *document.Result {
 	w.t.Helper()
-	b, _, err := w.bucket.Get(context.Background(), depot.Result(gatewayName, "device/"+gatewayName, 1, serial))
+	b, _, err := w.store().Get(context.Background(), depot.Result(gatewayName, "device/"+gatewayName, 1, serial))
 	if err != nil {
 		return nil
 	}

@@ -63,6 +63,7 @@ type Event struct {
 	Cause   Cause
 	Booted  Slot
 	Rescue  bool
+	Again   bool   // Asked: the artifact may have failed here before: whoever asks takes that back
 	Fenced  bool   // Started: another device has taken this one's place, so that it does nothing
 	Record  Record // Asked: Scope to Standby, and the policy's members; all else is Next's
 	Savings []Saving

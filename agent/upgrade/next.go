@@ -70,7 +70,7 @@ func asked(r Record, e Event) (Record, error) {
 		return r, ErrBusy
 	case n.Scope != "" && n.Scope == r.Scope && n.Serial <= r.Serial:
 		return r, fmt.Errorf("%w: serial %d of %s", ErrKnown, n.Serial, n.Scope)
-	case slices.Contains(r.Rejected, n.Target.SHA256):
+	case slices.Contains(r.Rejected, n.Target.SHA256) && !e.Again:
 		return r, fmt.Errorf("%w: %s", ErrRejected, n.Target.SHA256)
 	case n.Target.SHA256 == n.From.SHA256:
 		return r, ErrRuns
@@ -79,6 +79,9 @@ func asked(r Record, e Event) (Record, error) {
 	}
 	if err := n.Check(); err != nil {
 		return r, fmt.Errorf("ask for an upgrade: %w", err)
+	}
+	if e.Again {
+		n.Rejected = slices.DeleteFunc(n.Rejected, func(d string) bool { return d == n.Target.SHA256 })
 	}
 	if e.Rescue && r.Holds() { // what the upgrade before has saved is still what the pipelines go on from
 		n.Savings, n.Minor = slices.Clone(r.Savings), r.Minor

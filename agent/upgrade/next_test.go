@@ -54,6 +54,21 @@ func TestAWayThatGoesWell(t *testing.T) {
 	}
 }
 
+// TestTakenBack: what was rejected is tried when whoever asks says so, and that one alone; when it fails again, it is rejected again.
+func TestTakenBack(t *testing.T) {
+	r := walk(t, Record{Rejected: []string{digest("9"), digest("a")}}, Event{Kind: Asked, Again: true, Record: asking(1, digest("a")).Record})
+	if r.State != Accepted || len(r.Rejected) != 1 || r.Rejected[0] != digest("9") {
+		t.Fatalf("%+v", r)
+	}
+	r = walk(t, r, append(slices.Clone(toProbation[1:]), Event{Kind: Went, Cause: CauseProbation, Why: "w"}, Event{Kind: Reverted}, Event{Kind: Restored})...)
+	if !slices.Contains(r.Rejected, digest("a")) {
+		t.Errorf("%+v", r)
+	}
+	if _, err := Next(r, asking(2, digest("a"))); !errors.Is(err, ErrRejected) {
+		t.Errorf("nobody has said so: %v", err)
+	}
+}
+
 // TestFencedStarts: however often a fenced device is started, in whatever state its upgrade is, the record stays as it is.
 func TestFencedStarts(t *testing.T) {
 	for _, way := range [][]Event{toStaged, toSaved[:4], toSaved, toSwitched, toProbation, toCommit, append(slices.Clone(toProbation), Event{Kind: Halted, Why: "w"})} {

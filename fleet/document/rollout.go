@@ -38,6 +38,8 @@ type Policy struct {
 	AllowDuplicates bool `json:"allow_duplicates,omitempty"`
 	// Window is the gateway's local time of day within which it may switch, "02:00-04:30"; "": any.
 	Window string `json:"window,omitempty"`
+	// Again lets a program be tried that has failed on the gateway before.
+	Again bool `json:"again,omitempty"`
 }
 
 // Limits are when `weir fleet` halts a roll-out.

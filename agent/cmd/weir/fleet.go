@@ -36,6 +36,9 @@ const exitAttention = 10
 // rootDefault is the root document that a gateway is given; an operator's machine may have it there too.
 const rootDefault = "/etc/weir/fleet/root.json"
 
+// keysDefault has the keys of gateways, on an operator's machine that has pinned them.
+const keysDefault = "/etc/weir/fleet/device-keys"
+
 func fleetCommand(o *options) *cobra.Command {
 	f := &fleetFlags{options: o}
 	c := &cobra.Command{
@@ -55,7 +58,7 @@ type fleetFlags struct {
 	store, endpoint, region, credentials, ca string
 	roots                                    []string
 	channel                                  string
-	deviceKeys                               string
+	deviceKeys, keysDefault                  string
 	yes                                      bool
 	sign                                     signFlags
 }
@@ -69,7 +72,8 @@ func (f *fleetFlags) add(c *cobra.Command) {
 	p.StringVar(&f.ca, "ca", "", "of an S3 store: file with the certificate of its CA")
 	p.StringArrayVar(&f.roots, "root", nil, "the root document that is believed; a chain: repeated, in order (default "+rootDefault+"). Later ones are read from the store")
 	p.StringVar(&f.channel, "channel", "stable", "the channel whose gateways are meant")
-	p.StringVar(&f.deviceKeys, "device-keys", "", "file with lines GATEWAY ed25519:KEY: reports of these gateways count only when their key has signed them")
+	f.keysDefault = keysDefault
+	p.StringVar(&f.deviceKeys, "device-keys", "default", "file with lines GATEWAY ed25519:KEY: reports of these gateways count only when their key has signed them; default: "+keysDefault+" where it is there, none: no keys")
 	p.BoolVar(&f.yes, "yes", false, "do not ask")
 }
 
@@ -106,7 +110,7 @@ func (f *fleetFlags) open(c *cobra.Command) (*fleet, error) {
 		}
 		return nil, err
 	}
-	keys, err := readDeviceKeys(f.deviceKeys)
+	keys, err := f.readKeys()
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -200,6 +204,21 @@ func (fl *fleet) clock(c *cobra.Command, newest int64) int64 {
 		return newest
 	}
 	return now
+}
+
+// readKeys are the keys that were named, or those that lie where such keys do. The file that was named has to be there.
+func (f *fleetFlags) readKeys() (map[string]ed25519.PublicKey, error) {
+	switch f.deviceKeys {
+	case "", "none":
+		return readDeviceKeys("")
+	case "default":
+		keys, err := readDeviceKeys(f.keysDefault)
+		if errors.Is(err, fs.ErrNotExist) {
+			return readDeviceKeys("")
+		}
+		return keys, err
+	}
+	return readDeviceKeys(f.deviceKeys)
 }
 
 // readDeviceKeys reads lines GATEWAY ed25519:KEY. The key is behind the last space: names may have some.

@@ -23,6 +23,7 @@ type commandFlags struct {
 	*fleetFlags
 	id, pipeline, file, release string
 	allow, dryRun, stop, upload bool
+	again                       bool
 	expires                     time.Duration
 	whole                       bool
 	boards                      []string
@@ -44,6 +45,7 @@ func fleetCommandCommand(f *fleetFlags) *cobra.Command {
 	g.BoolVar(&k.allow, "allow-dropped-state", false, "apply: also where state is lost")
 	g.BoolVar(&k.dryRun, "dry-run", false, "apply: tell what would change, and change nothing")
 	g.BoolVar(&k.stop, "stop", false, "savepoint: stop behind it")
+	g.BoolVar(&k.again, "again", false, "upgrade: also a program that the gateway has gone back from before")
 	g.StringVar(&k.release, "release", "", "upgrade: the release, by version or sha256")
 	g.StringVar(&k.publicKey, "public-key", "", "rotate-key: the key that the gateway is to have")
 	return f.signs(c)
@@ -97,7 +99,7 @@ func (k *commandFlags) command(c *cobra.Command, fl *fleet, do string) (document
 		if err != nil {
 			return one, err
 		}
-		one.Release, one.Policy = r.Release, &document.Policy{Savepoint: "required"}
+		one.Release, one.Policy = r.Release, &document.Policy{Savepoint: "required", Again: k.again}
 	}
 	return one, nil
 }

@@ -31,7 +31,7 @@ type rolloutFlags struct {
 	discard, duplicates bool
 	replace             bool
 	to                  string
-	watch               bool
+	watch, again        bool
 	every               time.Duration
 }
 
@@ -58,6 +58,7 @@ next wave, or halts. Going back is a roll-out of the older release; one below th
 	g.DurationVar(&r.probation, "probation", 0, "how long the new program is on trial at least; 0: the gateway's setting")
 	g.BoolVar(&r.discard, "discard-state", false, "also where the new program cannot read the state")
 	g.BoolVar(&r.duplicates, "allow-duplicates", false, "also where sinks cannot be held back on trial")
+	g.BoolVar(&r.again, "again", false, "also on gateways that have gone back from this program before")
 	g.BoolVar(&r.replace, "replace-unverified", false, "also where a document lies in the channel that does not count")
 	g.StringVar(&r.to, "to", "", "write the signed document there instead of publishing it, for others to sign (weir keys sign, weir fleet publish)")
 	g.BoolVar(&r.watch, "watch", false, "stay, go on to the next waves, and halt, until it is done")
@@ -96,7 +97,7 @@ func (r *rolloutFlags) document(fl *fleet, release *releaseRow, serial uint64, n
 	}
 	d := &document.Rollout{Fleet: fl.trust.Fleet(), Serial: serial, Channel: fl.channel, ID: r.id, Release: release.Release, CreatedMs: now.UnixMilli(), Permille: waves[0].Permille,
 		Audience: document.Audience{Gateways: r.gateways, Boards: r.boards},
-		Policy:   document.Policy{Savepoint: r.savepoint, ProbationMs: r.probation.Milliseconds(), DiscardState: r.discard, AllowDuplicates: r.duplicates, Window: r.window},
+		Policy:   document.Policy{Savepoint: r.savepoint, ProbationMs: r.probation.Milliseconds(), DiscardState: r.discard, AllowDuplicates: r.duplicates, Window: r.window, Again: r.again},
 		Limits:   document.Limits{MaxFailedPermille: limit, MinReports: r.minReports, SilenceMs: r.silence.Milliseconds()}, Waves: waves, WaveMs: nowMs}
 	if r.expires < 0 {
 		return nil, usageError{fmt.Errorf("--expires %s: want a time from now, or 0: without end", r.expires)}

@@ -56,6 +56,7 @@ Exit code 0: the order is recorded, or with --wait: the new program stays; 1: it
 	f.StringVar(&release, "release", "", "the signed manifest of the release that FILE is of")
 	f.BoolVar(&wait, "wait", false, "wait until the new program stays, or was gone back from")
 	f.BoolVar(&u.DiscardState, "discard-state", false, "the new program may begin without the state that it cannot read")
+	f.BoolVar(&u.Again, "again", false, "also when this gateway has gone back from that program before (weir upgrade status lists what is rejected)")
 	f.BoolVar(&u.UploadSavepoints, "upload-savepoints", false, "do not switch before the savepoints are at the central store")
 	c.AddCommand(upgradeStatusCommand(o), upgradeAbortCommand(o))
 	return c
@@ -114,6 +115,11 @@ func printUpgradeText(w io.Writer, s *api.UpgradeStatus) {
 	if s.NotUsable != "" {
 		fmt.Fprintf(w, "upgrade    no pipeline runs: %s\n", s.NotUsable)
 	}
+	defer func() {
+		for _, d := range s.Rejected {
+			fmt.Fprintf(w, "rejected   %s: it has failed here; --again tries it all the same\n", d)
+		}
+	}()
 	if s.State == "" {
 		fmt.Fprintln(w, "upgrade    there was none")
 		return
