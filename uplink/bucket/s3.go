@@ -279,6 +279,9 @@ func (b *inS3) explain(verb, name string, err error) error {
 	if r.Code != "" {
 		err = fmt.Errorf("%s: %w", r.Code, err)
 	}
+	if errors.Is(err, ErrNotFound) { // a file of this machine is missing, as the one with the keys: it says nothing of what the bucket holds
+		err = errors.New(err.Error())
+	}
 	err = fmt.Errorf("%s object in bucket %s at %s: %w%s", verb, b.config.Bucket, b.config.Endpoint, err, b.advice(&r, err))
 	if r.StatusCode == http.StatusServiceUnavailable || r.StatusCode == http.StatusTooManyRequests {
 		return &uplink.RetryAfter{Wait: time.Second, Err: err}
@@ -295,6 +298,11 @@ func (b *inS3) advice(r *minio.ErrorResponse, err error) string {
 		return "; see credentials_file (it is read again) and what its key may do in the bucket"
 	case r.StatusCode == http.StatusInsufficientStorage || strings.Contains(r.Code, "StorageFull") || strings.Contains(r.Code, "QuotaExceeded"):
 		return "; make room there: nothing is lost here meanwhile"
+	}
+	if f := b.config.CredentialsFile; f != "" {
+		if _, missing := os.Stat(f); missing != nil {
+			return "; credentials_file " + f + " cannot be read: put the keys there (it is read again)"
+		}
 	}
 	return suggest.Certificate(err, "give its CA in ca")
 }

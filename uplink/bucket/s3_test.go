@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +71,29 @@ func TestSkewIsNamed(t *testing.T) {
 			}
 			t.Log(err)
 		})
+	}
+}
+
+// TestMissingKeysAreNoAnswer: that a file of this machine is missing says nothing of what the bucket holds. Taken for "no such object", a gateway whose keys were not delivered would begin anew.
+func TestMissingKeysAreNoAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "credentials")
+	b, err := bucket.OpenS3(&bucket.S3{Endpoint: "http://127.0.0.1:9", Bucket: "plant", CredentialsFile: file, DialTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ask := map[string]func() error{
+		"get":    func() error { _, _, err := b.Get(t.Context(), "x"); return err },
+		"list":   func() error { _, err := b.List(t.Context(), "x", ""); return err },
+		"newer":  func() error { _, _, err := b.GetNewer(t.Context(), "x", `"1"`); return err },
+		"create": func() error { return b.Create(t.Context(), "x", []byte("y")) },
+		"swap":   func() error { _, err := b.Replace(t.Context(), "x", `"1"`, []byte("y")); return err },
+		"put":    func() error { return b.Put(t.Context(), "x", []byte("y")) },
+		"delete": func() error { return b.Delete(t.Context(), "x") },
+	}
+	for what, do := range ask {
+		if err := do(); err == nil || errors.Is(err, bucket.ErrNotFound) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

@@ -111,19 +111,20 @@ func TestReconcileIsWatched(t *testing.T) {
 
 	f.says(0, "", "fleet", "status")
 	bad := f.release("1.5.0")
-	for _, g := range f.in("r2", 0, 1000)[:20] {
-		f.fares("r2", bad, g, rollout.RolledBack)
+	fare := func(id string, gateways []string, how string) func() { // once it is published
+		return func() {
+			for _, g := range gateways {
+				f.fares(id, bad, g, how)
+			}
+		}
 	}
-	code, errs = f.watch(&firstWrite{}, append([]string{"fleet", "rollout", "1.5.0", "--id", "r2", "--waves", "100%", "--min-reports", "3", "--yes", "--watch", "--every", "20ms"}, deploy...)...)
+	code, errs = f.watch(&firstWrite{published: fare("r2", f.in("r2", 0, 1000)[:20], rollout.RolledBack)}, append([]string{"fleet", "rollout", "1.5.0", "--id", "r2", "--waves", "100%", "--min-reports", "3", "--yes", "--watch", "--every", "20ms"}, deploy...)...)
 	if code != exitAttention || !strings.Contains(errs, "the roll-out was halted, serial") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	f.says(10, "HALTED", "fleet", "status")
 
-	for _, g := range f.in("r3", 0, 1000) {
-		f.fares("r3", bad, g, rollout.Committed)
-	}
-	code, errs = f.watch(&firstWrite{}, append([]string{"fleet", "rollout", "1.5.0", "--id", "r3", "--waves", "50%,100%", "--min-reports", "3", "--yes", "--watch", "--every", "20ms", "--again"}, deploy...)...)
+	code, errs = f.watch(&firstWrite{published: fare("r3", f.in("r3", 0, 1000), rollout.Committed)}, append([]string{"fleet", "rollout", "1.5.0", "--id", "r3", "--waves", "50%,100%", "--min-reports", "3", "--yes", "--watch", "--every", "20ms", "--again"}, deploy...)...)
 	if code != 0 || !strings.Contains(errs, "wave 2") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
@@ -135,11 +136,13 @@ func TestReconcileIsWatched(t *testing.T) {
 // firstWrite does something once, when it is written to.
 type firstWrite struct {
 	bytes.Buffer
-	then func()
+	at        string // only by what has that in it
+	then      func()
+	published func() // what else watch does, once the roll-out is published
 }
 
 func (w *firstWrite) Write(b []byte) (int, error) {
-	if w.then != nil {
+	if w.then != nil && bytes.Contains(b, []byte(w.at)) {
 		w.then()
 		w.then = nil
 	}
@@ -149,9 +152,8 @@ func (w *firstWrite) Write(b []byte) (int, error) {
 // watch runs a command whose errors are heard as they come.
 func (f *aFleet) watch(errs *firstWrite, args ...string) (code int, said string) {
 	f.t.Helper()
-	var out bytes.Buffer
 	cmd := root()
-	cmd.SetOut(&out)
+	cmd.SetOut(&firstWrite{at: "published: ", then: errs.published})
 	cmd.SetErr(errs)
 	cmd.SetArgs(append(append(args, f.flags...), "-c", f.config))
 	err := cmd.ExecuteContext(f.t.Context())
