@@ -192,9 +192,13 @@ func (p *plant) cohort(id string, permille int) (in, out []*gateway) {
 
 // named draws names of roll-outs until its waves have gateways enough: a small fleet has few.
 func (p *plant) named(id string, fits func(id string) bool) string {
-	for n := 0; ; n++ {
+	p.t.Helper()
+	const names = 3600
+	for n := range names {
 		if name := id + "-" + time.Unix(int64(n), 0).UTC().Format("0405"); fits(name) {
 			return name
 		}
 	}
+	p.t.Fatalf("no name of %d puts as many of %d gateways into the waves of %s as the test wants", names, len(p.gateways), id)
+	return ""
 }

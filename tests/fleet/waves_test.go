@@ -197,7 +197,7 @@ func (p *plant) rollBad(version string) (id string) {
 	p.t.Helper()
 	id = p.named("bad-"+version, func(id string) bool {
 		first, _ := p.cohort(id, 250)
-		return len(first) > 1 && len(first) < len(p.gateways)/2
+		return len(first) > 1 && len(first) <= len(p.gateways)/2
 	})
 	p.deploy(0, "published: roll-out "+id, "fleet", "rollout", version, "--id", id, "--waves", "25%:2s,100%", "--min-reports", "2", "--max-failed", "10%", "--silence", "1h")
 	p.ring()
