@@ -6,5 +6,5 @@
 // bad releases that halt at the limit; commands, each once; a roll-out back to an older release. TestAttacks has what somebody can do who may write to the store and
 // to the broker. TestFaultsAreFound plants a mistake for each claim.
 //
-// `make fleet` runs it long (WEIR_FLEET=long), with a hundred gateways; `go test` a short form with eight.
+// `make fleet` runs it long (WEIR_FLEET=long), with a hundred gateways; `go test` a short form with eight, without the planted mistakes.
 package fleet

@@ -8,6 +8,9 @@ import (
 // TestFaultsAreFound: each claim is asked for again with a mistake in the program, and must be found broken.
 func TestFaultsAreFound(t *testing.T) {
 	needMachine(t)
+	if !long() {
+		t.Skip("takes half a minute: make fleet")
+	}
 	p := newAttacked(t, 1)
 	all := map[string]attack{}
 	for _, a := range p.attacks() {
@@ -46,6 +49,9 @@ func (p *plant) faulty(fault string) *gateway {
 // TestBlindnessIsFound: with an operator who overlooks failures the bad release goes beyond its wave, and that is seen.
 func TestBlindnessIsFound(t *testing.T) {
 	needMachine(t)
+	if !long() {
+		t.Skip("takes half a minute: make fleet")
+	}
 	p := newPlant(t, 4, attackTalk, "WEIR_FLEET_POLL=300ms")
 	p.release("1.2.0", "crash")
 	p.start(p.gateways)

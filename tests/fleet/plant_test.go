@@ -37,12 +37,13 @@ type plant struct {
 	patience time.Duration
 	pause    time.Duration // between two questions to gateways
 
-	factory, requests string
-	places            *strings.Replacer
-	talking           context.CancelFunc // ends the devices' talk; nil: they are silent
-	talked            chan error
-	sent              atomic.Int64 // messages to each gateway
-	every             time.Duration
+	factory string
+	places  *strings.Replacer
+	talking context.CancelFunc // ends the devices' talk; nil: they are silent
+	talked  chan error
+	sent    atomic.Int64 // messages to each gateway
+	every   time.Duration
+	shown   map[string]int // by gateway and place: bad documents that were put there
 }
 
 // factoryVersion is what the packages of the gateways bring.
@@ -51,9 +52,7 @@ const factoryVersion = "0.9.0"
 // newPlant starts the servers, makes the keys and publishes the root, and makes n gateways. Nothing of them runs.
 func newPlant(t *testing.T, n int, every time.Duration, env ...string) *plant {
 	t.Helper()
-	p := &plant{t: t, dir: t.TempDir(), patience: rig.Patience, pause: 100 * time.Millisecond, every: every}
-	p.requests = filepath.Join(p.dir, "requests.log")
-	t.Setenv("VGW_ACCESS_LOG", p.requests) // of versitygw
+	p := &plant{t: t, dir: t.TempDir(), patience: rig.Patience, pause: 100 * time.Millisecond, every: every, shown: map[string]int{}}
 	for _, d := range []string{"store", "broker", "gw", "programs"} {
 		p.must(os.Mkdir(filepath.Join(p.dir, d), 0o755))
 	}
@@ -308,22 +307,4 @@ func (p *plant) dump() {
 			}
 		}
 	}
-}
-
-// tellRequests logs what the store was asked for.
-func (p *plant) tellRequests() {
-	b, err := os.ReadFile(p.requests)
-	if err != nil {
-		p.t.Logf("requests to the store were not counted: %v", err)
-		return
-	}
-	n := map[string]int{}
-	for l := range strings.Lines(string(b)) {
-		for _, verb := range []string{"GET", "PUT", "HEAD", "DELETE", "POST"} {
-			if strings.Contains(l, "\""+verb+" ") {
-				n[verb]++
-			}
-		}
-	}
-	p.t.Logf("requests to the store: %v", n)
 }

@@ -13,6 +13,9 @@ import (
 // TestFleet is a life of a fleet, one thing behind the other on the same gateways, whose pipelines work all the while.
 func TestFleet(t *testing.T) {
 	needMachine(t)
+	if !long() {
+		t.Parallel()
+	}
 	n, every, poll := 8, 250*time.Millisecond, "300ms"
 	if long() {
 		n, every, poll = 100, time.Second, "1s"
@@ -47,7 +50,6 @@ func TestFleet(t *testing.T) {
 		t.Error(problem)
 	}
 	step("judged")
-	p.tellRequests()
 	p.tellStarts()
 }
 
