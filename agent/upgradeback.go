@@ -67,7 +67,7 @@ func (u *upgrader) revertAgain(ctx context.Context) error {
 func (u *upgrader) restore(ctx context.Context) error {
 	if u.checked["restore"]++; u.checked["restore"] == 1 {
 		for _, s := range u.agent.all() {
-			if errors.Is(s.parked, errUpgrading) {
+			if u.stopped[s.name] || errors.Is(s.parked, errUpgrading) { // stopped by this process, when the switch was in vain or given up
 				if err := s.ask(ctx, command{}); err != nil {
 					return err
 				}

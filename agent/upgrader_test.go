@@ -28,6 +28,8 @@ type slotDir struct {
 	dir    string
 	booted upgrade.Slot
 	calls  []string
+
+	refuses error // what Activate says
 }
 
 func (s *slotDir) Probe(context.Context) (upgrade.Caps, error) {
@@ -42,7 +44,8 @@ func (s *slotDir) Stage(_ context.Context, slot upgrade.Slot, a upgrade.Artifact
 	return os.WriteFile(filepath.Join(s.dir, string(slot)), b, 0o700)
 }
 func (s *slotDir) Activate(_ context.Context, slot upgrade.Slot, _ int) error {
-	return s.note("activate", slot)
+	s.note("activate", slot) //nolint:errcheck // there is none
+	return s.refuses
 }
 func (s *slotDir) Restart(context.Context) error                     { return s.note("restart", "") }
 func (s *slotDir) Commit(context.Context) error                      { return s.note("commit", s.booted) }

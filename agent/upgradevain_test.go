@@ -72,3 +72,22 @@ func TestSwitchInVain(t *testing.T) {
 		}
 	}
 }
+
+// TestUpgradeThatIsNotActivated: the process that has stopped the pipelines goes back by itself, and they go on from their savepoints.
+func TestUpgradeThatIsNotActivated(t *testing.T) {
+	b, s := newUpgradeBench(t)
+	s.refuses = errors.New("the boot loader did not take it")
+	b.boot(s)
+	b.put(1, 95)
+	b.await("delivery", at(95))
+	b.upgradeTo("v2", nil)
+	b.await("the way back", upgradeIs(upgrade.RolledBack))
+	b.put(96, 120)
+	b.await("delivery", at(120))
+	if r := b.record(); r.Cause != upgrade.CauseStage || len(r.Rejected) != 0 {
+		t.Errorf("%+v", r)
+	}
+	b.halt()
+	b.wantIDs("p", [2]int{1, 120})
+	b.wantIDs("q", [2]int{1, 120})
+}
