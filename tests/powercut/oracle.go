@@ -140,15 +140,20 @@ func (v *verdict) compare(d demand, ids map[int]int, cells oracle.Windows) {
 		v.Once(d.messages, ids, due)
 		return
 	}
-	// A window that has closed has all its messages, since they come in order. It must have closed when the newest message that must be there is far enough behind it.
-	newest := int64(0)
+	// A window that has closed has all its messages, since they come in order. It must have closed when the newest message that must be there is far enough behind it: of each source that
+	// the stream is made of, since the one that is behind holds its watermark.
+	var newest [2]int64
 	for i := range d.messages {
 		if due(i) {
-			newest = messageOf(i).TS
+			newest[i%2] = messageOf(i).TS
 		}
 	}
+	closed := max(newest[0], newest[1])
+	if v.In(0) && v.In(1) {
+		closed = min(newest[0], newest[1])
+	}
 	want := truth(d.messages, v.In)
-	v.Match(want, cells, func(c oracle.Cell) bool { return d.all || c.Start+windowMs+orderMs < newest })
+	v.Match(want, cells, func(c oracle.Cell) bool { return d.all || c.Start+windowMs+orderMs < closed })
 	for c := range cells {
 		if _, known := want[c]; !known && c.Start < baseMs+3_600_000 {
 			v.Wrongf("window %d %s is of no message", c.Start, c.K)
