@@ -91,9 +91,7 @@ func TestRescueWithoutWhatItCannotRead(t *testing.T) {
 // TestRescueFromWithinAnUpgrade: where no slot can be run any more, another program may be asked for; what the upgrade that was under way has saved is still what it goes on from.
 func TestRescueFromWithinAnUpgrade(t *testing.T) {
 	b, s := newUpgradeBench(t)
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	b.upgradeTo("v2", nil)
 	b.ended()
 	was := b.record()
@@ -112,13 +110,7 @@ func TestRescueFromWithinAnUpgrade(t *testing.T) {
 	b.options.ControlOnly = false
 	b.boot(s)
 	b.await("commit", upgradeIs(upgrade.Committed))
-	b.put(96, 120)
-	b.await("delivery", at(120))
-	b.halt()
-	for _, p := range []string{"p", "q"} {
-		b.wantIDs(p, [2]int{1, 120})
-	}
-	b.wantCounts(12)
+	b.goesOnTo(96, 120)
 }
 
 // TestNamelessRescue: without the registry, and without a name in the config, it is not known whose orders to follow.

@@ -18,9 +18,7 @@ import (
 // TestUpgradeByWhatIsNoFile: a pipe that nobody writes to, as a shell makes it of <(…), must not hold the upgrader, nor the end of the process; and the next order is taken up.
 func TestUpgradeByWhatIsNoFile(t *testing.T) {
 	b, s := newUpgradeBench(t)
-	b.boot(s)
-	b.put(1, 10)
-	b.await("delivery", at(10))
+	b.runsTo(s, 10)
 	file, release := program(t, b.dir, "v2", nil)
 	pipe, loop := filepath.Join(b.dir, "pipe"), filepath.Join(b.dir, "loop")
 	if err := errors.Join(unix.Mkfifo(pipe, 0o666), os.Symlink(loop, loop)); err != nil {
@@ -40,9 +38,7 @@ func TestUpgradeByWhatIsNoFile(t *testing.T) {
 // TestUpgradeWhoseRecordIsNoFile: the agent stands and says why, and keeps on running; it is not started again and again.
 func TestUpgradeWhoseRecordIsNoFile(t *testing.T) {
 	b, s := newUpgradeBench(t)
-	b.boot(s)
-	b.put(1, 10)
-	b.await("delivery", at(10))
+	b.runsTo(s, 10)
 	b.halt()
 	dir := filepath.Join(b.dir, "state", "upgrade")
 	if err := os.MkdirAll(filepath.Join(dir, "rec.0"), 0o700); err != nil {

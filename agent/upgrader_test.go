@@ -107,6 +107,26 @@ func newUpgradeBench(t *testing.T) (*bench, *slotDir) {
 	return b, s
 }
 
+// runsTo boots, and has messages 1 to n delivered.
+func (b *bench) runsTo(s *slotDir, n int) {
+	b.t.Helper()
+	b.boot(s)
+	b.put(1, n)
+	b.await("delivery", at(uint64(n)))
+}
+
+// goesOnTo puts messages behind an upgrade, stops, and wants all from 1 to last, each once.
+func (b *bench) goesOnTo(first, last int) {
+	b.t.Helper()
+	b.put(first, last)
+	b.await("delivery", at(uint64(last)))
+	b.halt()
+	for _, p := range []string{"p", "q"} {
+		b.wantIDs(p, [2]int{1, last})
+	}
+	b.wantCounts(last / 10)
+}
+
 // boot starts what the record says, as weir-boot does.
 func (b *bench) boot(s *slotDir) {
 	b.t.Helper()
@@ -157,9 +177,7 @@ func upgradeIs(state upgrade.State) func(*api.Status) bool {
 // TestUpgrade: the new program goes on with state and sequences; until it is committed nothing that it made leaves; then upstream holds each result once.
 func TestUpgrade(t *testing.T) {
 	b, s := newUpgradeBench(t)
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	b.upgradeTo("v2", nil)
 	b.ended()
 	b.boot(s)
@@ -177,13 +195,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	b.halt()
 	b.boot(s)
-	b.put(121, 140)
-	b.await("delivery", at(140))
-	b.halt()
-	for _, p := range []string{"p", "q"} {
-		b.wantIDs(p, [2]int{1, 140})
-	}
-	b.wantCounts(14)
+	b.goesOnTo(121, 140)
 	if got := strings.Join(s.calls, ", "); got != "activate a, restart, commit a" {
 		t.Errorf("the backend was asked to %s", got)
 	}
@@ -194,9 +206,7 @@ func (b *bench) toTrial(s *slotDir) { b.t.Helper(); b.toTrialWith(s, nil) }
 
 func (b *bench) toTrialWith(s *slotDir, change func(*document.Release)) {
 	b.t.Helper()
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	b.upgradeTo("v2", change)
 	b.ended()
 	store := upgrade.Store{FS: disk.OS, Dir: filepath.Join(b.dir, "state", "upgrade")}
@@ -294,13 +304,7 @@ func TestUpgradeGoesBackOverWhatItCannotRead(t *testing.T) {
 	}
 	b.boot(s)
 	b.await("the way back", upgradeIs(upgrade.RolledBack))
-	b.put(121, 140)
-	b.await("delivery", at(140))
-	b.halt()
-	for _, p := range []string{"p", "q"} {
-		b.wantIDs(p, [2]int{1, 140})
-	}
-	b.wantCounts(14)
+	b.goesOnTo(121, 140)
 }
 
 // TestUpgradeAndOthersExcludeEachOther: clear refusals.
@@ -330,9 +334,7 @@ func TestUpgradeAndOthersExcludeEachOther(t *testing.T) {
 // TestUpgradeRefusals: nothing is touched.
 func TestUpgradeRefusals(t *testing.T) {
 	b, s := newUpgradeBench(t)
-	b.boot(s)
-	b.put(1, 20)
-	b.await("delivery", at(20))
+	b.runsTo(s, 20)
 	good, release := program(t, b.dir, "v2", nil)
 	_, older := program(t, t.TempDir(), "v2", func(r *document.Release) { r.Fleet = "another" })
 	_, arch := program(t, t.TempDir(), "v2", func(r *document.Release) { r.Artifacts[0].Arch = "arm" })
@@ -395,9 +397,7 @@ func TestUpgradeRefusals(t *testing.T) {
 // TestUpgradeThatDoesNotDrain: pipelines that have stopped go on.
 func TestUpgradeThatDoesNotDrain(t *testing.T) {
 	b, s := newUpgradeBench(t)
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	if err := os.MkdirAll(filepath.Join(b.dir, "state", "savepoints", "upgrade-1-q.savepoint", "x"), 0o700); err != nil { // q's cannot be written
 		t.Fatal(err)
 	}
@@ -455,9 +455,7 @@ func (b *bench) withoutJournal(s *slotDir) {
 // TestControlOnly: no broker, no pipeline; the status tells.
 func TestControlOnly(t *testing.T) {
 	b, s := newUpgradeBench(t)
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	b.halt()
 	b.options.ControlOnly = true
 	b.boot(s)

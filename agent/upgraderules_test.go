@@ -86,9 +86,7 @@ func TestRule24_NothingLeavesBeforeTheCommit(t *testing.T) {
 		}
 		return nil
 	}}
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	b.upgradeTo("v2", nil)
 	b.ended()
 	b.boot(s)

@@ -78,9 +78,7 @@ func (a *Agent) heldOf(pipeline string) map[string]uint64 {
 // TestUpgradeUploadsSavepoints: the central store has each pipeline as far as S before the switch. Where there is none, an upgrade that asks for it is refused, and nothing is stopped.
 func TestUpgradeUploadsSavepoints(t *testing.T) {
 	b, s := newUpgradeBench(t)
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	at1 := b.agent.named("p").running()
 	file, release := program(t, b.dir, "v2", nil)
 	ask := api.UpgradeOptions{File: file, Release: release, UploadSavepoints: true}
@@ -221,9 +219,7 @@ func TestARefusedSlotIsNotRejected(t *testing.T) {
 	b, s := newUpgradeBench(t)
 	h := &helperSlots{slotDir: s}
 	b.options.Backend = h
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	b.upgradeTo("v2", nil)
 	b.ended()
 	h.refused = "no space left on device"

@@ -77,9 +77,7 @@ func TestSwitchInVain(t *testing.T) {
 func TestUpgradeThatIsNotActivated(t *testing.T) {
 	b, s := newUpgradeBench(t)
 	s.refuses = errors.New("the boot loader did not take it")
-	b.boot(s)
-	b.put(1, 95)
-	b.await("delivery", at(95))
+	b.runsTo(s, 95)
 	b.upgradeTo("v2", nil)
 	b.await("the way back", upgradeIs(upgrade.RolledBack))
 	b.put(96, 120)

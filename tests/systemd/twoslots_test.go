@@ -52,7 +52,7 @@ func newTwoSlots(t *testing.T, program string) *twoSlots {
 		t.Fatal(err)
 	}
 	m := &twoSlots{machine: &machine{}, t: t, home: filepath.Join(t.TempDir(), "machine")}
-	for _, dir := range []string{"base", "flash/env", "image", "volatile", "root", "data", "work", "partition"} {
+	for _, dir := range []string{"base", "flash/env", "image", "volatile", "whole", "data", "work", "partition"} {
 		m.must(os.MkdirAll(filepath.Join(m.home, dir), 0o755))
 	}
 	m.key, m.cert = filepath.Join(m.home, "work", "key"), filepath.Join(m.home, "work", "cert")

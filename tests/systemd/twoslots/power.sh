@@ -9,13 +9,13 @@ mount --make-rprivate /
 mount -t squashfs -o loop,ro "$dir/flash/slot.$slot" "$dir/image"
 mount -t tmpfs -o mode=755 volatile "$dir/volatile"
 mkdir "$dir/volatile/changes" "$dir/volatile/work"
-mount -t overlay -o "lowerdir=$dir/image:$dir/base,upperdir=$dir/volatile/changes,workdir=$dir/volatile/work" system "$dir/root"
-mount --bind "$dir/flash" "$dir/root/flash"
+mount -t overlay -o "lowerdir=$dir/image:$dir/base,upperdir=$dir/volatile/changes,workdir=$dir/volatile/work" system "$dir/whole"
+mount --bind "$dir/flash" "$dir/whole/flash"
 mount -o loop,noatime "$dir/flash/data.img" "$dir/data"
 while read -r data at; do
-	mount --bind "$dir/data/$data" "$dir/root$at"
+	mount --bind "$dir/data/$data" "$dir/whole$at"
 done <"$dir/data/table"
 echo "root=PARTLABEL=rootfs rauc.slot=$slot" >"$dir/volatile/cmdline"
 cat /proc/sys/kernel/random/uuid >"$dir/flash/boot_id"
 export dir slot
-exec sh "$PWD/init.sh" "$dir/root" "$PWD/twoslots/devices.sh"
+exec sh "$PWD/init.sh" "$dir/whole" "$PWD/twoslots/devices.sh"
