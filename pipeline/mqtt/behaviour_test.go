@@ -262,6 +262,35 @@ func TestQueueHint(t *testing.T) {
 	}
 }
 
+// TestWatchRests: a connection on which nothing comes is looked at seldom, but in time to find that the broker is silent; with a message it is looked at as before.
+func TestWatchRests(t *testing.T) {
+	for _, c := range []struct {
+		quiet      int
+		ping, want time.Duration
+	}{
+		{0, 30 * time.Second, watchEvery},
+		{watchQuiet - 1, 30 * time.Second, watchEvery},
+		{watchQuiet, 30 * time.Second, watchRest},
+		{watchQuiet, 4 * time.Second, time.Second},
+		{watchQuiet, time.Second, watchEvery},
+	} {
+		if got := watchWait(c.quiet, c.ping); got != c.want {
+			t.Errorf("%d looks, ping timeout %s: %s, want %s", c.quiet, c.ping, got, c.want)
+		}
+	}
+	s, tp := &Session{}, &tap{}
+	b := burst{}
+	for i := range 3 {
+		if n := s.look(tp, &b); n != i+1 {
+			t.Errorf("look %d counts %d", i+1, n)
+		}
+	}
+	tp.arrived.Add(1)
+	if n := s.look(tp, &b); n != 0 {
+		t.Errorf("a message came, and %d quiet looks are counted", n)
+	}
+}
+
 func TestPasswordAndTLS(t *testing.T) {
 	dir := t.TempDir()
 	ca, err := rig.NewAuthority(dir, "ca")
