@@ -38,6 +38,9 @@ var dataOf = [][2]string{
 // bootsMost is how many starts anything may take.
 const bootsMost = 40
 
+// wholeDir is where power.sh puts a slot's system together.
+const wholeDir = "whole"
+
 // newTwoSlots makes the machine, with the program given in slot A, and nothing in slot B. It does not run yet.
 func newTwoSlots(t *testing.T, program string) *twoSlots {
 	t.Helper()
@@ -52,7 +55,7 @@ func newTwoSlots(t *testing.T, program string) *twoSlots {
 		t.Fatal(err)
 	}
 	m := &twoSlots{machine: &machine{}, t: t, home: filepath.Join(t.TempDir(), "machine")}
-	for _, dir := range []string{"base", "flash/env", "image", "volatile", "whole", "data", "work", "partition"} {
+	for _, dir := range []string{"base", "flash/env", "image", "volatile", wholeDir, "data", "work", "partition"} {
 		m.must(os.MkdirAll(filepath.Join(m.home, dir), 0o755))
 	}
 	m.key, m.cert = filepath.Join(m.home, "work", "key"), filepath.Join(m.home, "work", "cert")
@@ -79,9 +82,9 @@ mount -t tmpfs volatile volatile
 mkdir volatile/changes volatile/work
 mkfs.ext4 -q -F data.img 8M
 mount -o loop data.img data
-mount -t overlay -o lowerdir=image:base,upperdir=volatile/changes,workdir=volatile/work system root
+mount -t overlay -o lowerdir=image:base,upperdir=volatile/changes,workdir=volatile/work system "$1"
 mknod volatile/loop b 7 0
-test -r root/etc/gateway -a -e /dev/loop-control`, m.home).CombinedOutput()
+test -r "$1/etc/gateway" -a -e /dev/loop-control`, m.home, wholeDir).CombinedOutput()
 	if err != nil {
 		m.t.Skipf("NOT TESTED HERE: a machine with two slots: %v %s", err, last(out, 300))
 	}
