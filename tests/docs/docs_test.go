@@ -303,6 +303,41 @@ func TestEveryAlarmIsExplained(t *testing.T) {
 	}
 }
 
+// TestUnitWaitsForItsMounts: what lies on a mount of its own is there before the helper, or the agent, looks for it. systemd waits for those of StateDirectory by itself (systemd.exec, implicit dependencies).
+func TestUnitWaitsForItsMounts(t *testing.T) {
+	text := read(t, root+"/configs/systemd/weir.service")
+	waits, named := map[string]bool{}, map[string]bool{}
+	for l := range strings.Lines(text) {
+		name, value, is := strings.Cut(strings.TrimSpace(l), "=")
+		if !is || strings.HasPrefix(name, "#") {
+			continue
+		}
+		for _, word := range strings.Fields(value) {
+			switch name {
+			case "StateDirectory":
+				waits["/var/lib/"+word] = true
+			case "RequiresMountsFor":
+				waits[word] = true
+			default:
+				if dir := stateOf.FindString(word); dir != "" {
+					named[dir] = true
+				}
+			}
+		}
+	}
+	if !named["/var/lib/weir-boot"] {
+		t.Errorf("the unit names %v, and no helper's directory", named)
+	}
+	for dir := range named {
+		if !waits[dir] {
+			t.Errorf("the unit does not wait for the mount of %s", dir)
+		}
+	}
+}
+
+// stateOf is the directory of weir's that a path lies in.
+var stateOf = regexp.MustCompile(`/var/lib/weir[a-z-]*`)
+
 // TestUnit: systemd takes the unit.
 func TestUnit(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
