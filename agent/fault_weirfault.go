@@ -73,7 +73,7 @@ var plantedBad = sync.OnceValue(func() string {
 	return plantedTail("bad")
 })
 
-// Broken from its first instruction on: with crash weir run ends at once, with silent it is never ready, with hang a task does not return.
+// Broken from its first instruction on: with crash weir run ends at once, with silent it is never ready, with hungry it takes memory until it is killed, with hang a task does not return.
 func init() {
 	if is := plantedTail("version"); is != "" {
 		version = is
@@ -87,6 +87,10 @@ func init() {
 		select {}
 	case "silent":
 		time.Sleep(24 * time.Hour)
+	case "hungry":
+		for taken := [][]byte(nil); len(taken) < 1<<16; {
+			taken = append(taken, bytes.Repeat([]byte{1}, 1<<20))
+		}
 	case "hang":
 		if f, err := os.CreateTemp("", "hang"); err == nil {
 			os.Setenv("WEIR_HANG_TASK", f.Name())

@@ -31,6 +31,7 @@ func TestUnderSystemd(t *testing.T) {
 	here(t, err)
 	if form() == "long" {
 		t.Run("unsynced-slots", func(t *testing.T) { tornProgram(t, h, next) })
+		t.Run("memory", func(t *testing.T) { memoryLimit(t, h) })
 	}
 	t.Run("cuts", func(t *testing.T) { powerCuts(t, h, cutsOf(1, 20), 0, func(st *stage) { upgraded(st, next) }) })
 }

@@ -263,6 +263,14 @@ func (st *stage) instant() {
 // unflushedMost bounds the wait for a write that is not flushed. A machine that has nothing to do writes nothing.
 const unflushedMost = 3 * time.Second
 
+func (st *stage) wholeConsole() []byte {
+	st.t.Helper()
+	b, err := os.ReadFile(st.vm.console)
+	st.must(err)
+	return b
+}
+
+// console is the end of what the machine has printed.
 func (st *stage) console() string {
 	b, err := os.ReadFile(st.vm.console)
 	if err != nil {

@@ -123,19 +123,12 @@ func (u *upgrades) run(c upgradeCase) {
 	if !v.exact() {
 		u.t.Errorf("upgrade %d (%s, cut %s, found %s): %v", u.number, c.bad, c.cutting(), found.State, v)
 	}
-	program := map[string]string{"": "good", "crash": "crashes at once", "silent": "never ready"}[c.bad]
-	fmt.Fprintf(&u.table, "%-15s | %-28s | %-11s | %4d | %-11s | lost %d duplicate %d | %.60s\n", program, c.cutting(), found.State, lost, s.Upgrade.State, v.lost, v.duplicate, s.Upgrade.Why)
+	program := map[string]string{"": "good", "crash": "crashes at once", "silent": "never ready", "hungry": "takes all memory"}[c.bad]
+	fmt.Fprintf(&u.table, "%-16s | %-28s | %-11s | %4d | %-11s | lost %d duplicate %d | %.60s\n", program, c.cutting(), found.State, lost, s.Upgrade.State, v.lost, v.duplicate, s.Upgrade.Why)
 	u.t.Logf("upgrade %d: %s, cut %s, found %s, ended %s", u.number, program, c.cutting(), found.State, s.Upgrade.State)
 }
 
 func (u *upgrades) consoleBytes() int { return len(u.wholeConsole()) }
-
-func (u *upgrades) wholeConsole() []byte {
-	u.t.Helper()
-	b, err := os.ReadFile(u.vm.console)
-	u.must(err)
-	return b
-}
 
 // awaitInstant waits for the one at which the power of a case is cut.
 func (u *upgrades) awaitInstant(c *upgradeCase, from int) {

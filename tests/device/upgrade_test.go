@@ -26,6 +26,7 @@ var cutsOfUpgrades = []upgradeCase{
 	{want: upgrade.Committed, at: stateLine + "committed"},
 	{want: upgrade.Committed},
 	{want: upgrade.RolledBack, bad: "silent"},
+	{want: upgrade.RolledBack, bad: "hungry", at: trialLine},
 }
 
 // What weir-boot says of a start of a program on trial, and when there is none left.

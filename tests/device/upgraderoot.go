@@ -52,13 +52,18 @@ RestartSec=1
 WantedBy=multi-user.target
 `
 
-// composeScript makes the program with a number, broken in a way: as the test does on the host. For one that is never ready systemd waits a minute, not ten.
+// composeScript makes the program with a number, broken in a way: as the test does on the host. For one that is never ready systemd waits a minute, not ten. One that takes all memory is not
+// slowed down before it has it (MemoryHigh), which on this machine would be minutes as well.
 const composeScript = `set -e
-if [ "$2" = silent ]; then
+dropin() {
 	mkdir -p /run/systemd/system/weir.service.d
-	printf '[Service]\nTimeoutStartSec=60\n' >/run/systemd/system/weir.service.d/silent.conf
+	printf '[Service]\n%s\n' "$1" >/run/systemd/system/weir.service.d/bad.conf
 	systemctl daemon-reload
-fi
+}
+case "$2" in
+silent) dropin TimeoutStartSec=60 ;;
+hungry) dropin MemoryHigh=infinity ;;
+esac
 { cat ` + nextBase + ` && printf '` + nextEnd + `' "$1" "$2"; } >` + nextFile + `.tmp && chmod 755 ` + nextFile + `.tmp && mv ` + nextFile + `.tmp ` + nextFile + `
 `
 
