@@ -166,7 +166,7 @@ crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, rese
 # The emulated machine: WEIR_DEVICE_CACHE keeps what comes from Debian (else weir-device in the user's cache directory).
 .PHONY: test-device
 test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, 16 upgrades with a cut in each, planted faults; some 40 minutes on two idle cores
-	WEIR_DEVICE=long $(GO) test -count 1 -v -timeout 180m ./tests/rig/nbd ./tests/device
+	WEIR_DEVICE=long $(GO) test -count 1 -p 1 -v -timeout 180m ./tests/rig/nbd ./tests/device
 
 .PHONY: test-device-short
 test-device-short: deps deps-device ## the same with 5 cuts, 1, and an upgrade with one, for CI: some 3 minutes, once Debian is there
@@ -178,7 +178,7 @@ deps-device: ## install what the emulated machine needs from Debian: qemu-system
 
 .PHONY: powercut
 powercut: deps ## power cuts of the disk beneath a real ext4 with the agent on it: 200 crash points and more, planted faults; needs root, FUSE and loop devices
-	WEIR_CRASH=long $(GO) test -count 1 -v -timeout 60m ./tests/rig/volatiledisk ./tests/powercut
+	WEIR_CRASH=long $(GO) test -count 1 -p 1 -v -timeout 60m ./tests/rig/volatiledisk ./tests/powercut
 
 .PHONY: fleet
 fleet: deps ## a hundred gateways as processes with an object store and mosquitto: waves, two bad releases, commands, a roll-out back, attacks, planted faults
