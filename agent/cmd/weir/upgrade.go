@@ -138,6 +138,9 @@ func printUpgradeText(w io.Writer, s *api.UpgradeStatus) {
 		fmt.Fprint(w, ", committed without contact to the fleet")
 	}
 	fmt.Fprintln(w)
+	if s.Stands != "" {
+		fmt.Fprintf(w, "           in vain, %d times: %s\n", s.Vain, s.Stands)
+	}
 	if s.Waits != "" {
 		fmt.Fprintf(w, "           %s\n", s.Waits)
 	}
