@@ -205,7 +205,7 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, r
 		return p, err
 	}
 	if p.before.Err != nil && !replace {
-		return p, fmt.Errorf("what lies there does not count: %w; --replace-unverified puts a new list in its place: its serial is above what the gateway has answered, and commands that were in the list and are not done are lost", p.before.Err)
+		return p, fmt.Errorf("what lies there does not count: %w; --replace-unverified puts a new list in its place: its serial is above what the gateways report and have answered, and commands that were in the list and are not done are lost", p.before.Err)
 	}
 	if list == nil {
 		if list, err = depot.NewCommands(fl.trust.Fleet(), scope, 0); err != nil {
@@ -216,7 +216,13 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, r
 	if err != nil {
 		return p, err
 	}
-	next, err := depot.NextSerial(fl.trust, max(list.Serial, answered)) // the list was removed: gateways remember
+	claims, err := fl.scopeClaims(c, scope)
+	if err != nil {
+		return p, err
+	}
+	a := depot.AheadOf(list.Serial, claims)
+	tellAhead(c.ErrOrStderr(), scope, &a)
+	next, err := depot.NextSerial(fl.trust, max(list.Serial, answered, a.Most)) // the list was removed, or the store restored: gateways remember
 	if err != nil {
 		return p, err
 	}

@@ -131,7 +131,11 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 	if before.Err != nil && !r.replace {
 		return usageError{fmt.Errorf("%w; --replace-unverified puts this roll-out in its place", before.Err)}
 	}
-	serial, floor, err := fl.past(c, was)
+	all, _, err := fl.gateways(c)
+	if err != nil {
+		return err
+	}
+	serial, floor, err := fl.past(c, was, all)
 	if err != nil {
 		return err
 	}
@@ -150,10 +154,7 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 	if used, err := fl.Bucket.List(c.Context(), depot.ProgressOf(d.ID), ""); err != nil || len(used) > 0 || was != nil && was.ID == d.ID {
 		return errors.Join(err, usageError{fmt.Errorf("there was a roll-out %s already: give another --id", d.ID)})
 	}
-	p, err := fl.plan(c, release, was, d)
-	if err != nil {
-		return err
-	}
+	p := planOf(all, release, was, d)
 	if r.output != "json" {
 		p.print(c.OutOrStdout())
 	}
@@ -181,7 +182,7 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 }
 
 // past gives the serial that comes next, and the highest floor of secure versions of what was rolled out in the channel.
-func (fl *fleet) past(c *cobra.Command, was *document.Rollout) (serial, floor uint64, err error) {
+func (fl *fleet) past(c *cobra.Command, was *document.Rollout, all map[string]depot.Told) (serial, floor uint64, err error) {
 	last, releases, err := fl.HistoryLast(c.Context(), fl.trust, fl.channel)
 	if err != nil {
 		return 0, 0, err
@@ -200,7 +201,9 @@ func (fl *fleet) past(c *cobra.Command, was *document.Rollout) (serial, floor ui
 		}
 		floor = max(floor, r.MinSecureVersion)
 	}
-	serial, err = depot.NextSerial(fl.trust, last)
+	a := fl.ahead(all, last)
+	tellAhead(c.ErrOrStderr(), "rollout/"+fl.channel, &a)
+	serial, err = depot.NextSerial(fl.trust, a.Most)
 	return serial, floor, err
 }
 
@@ -222,11 +225,7 @@ type rolloutPlan struct {
 	replaced *document.Rollout
 }
 
-func (fl *fleet) plan(c *cobra.Command, release *releaseRow, was, d *document.Rollout) (*rolloutPlan, error) {
-	all, _, err := fl.gateways(c)
-	if err != nil {
-		return nil, err
-	}
+func planOf(all map[string]depot.Told, release *releaseRow, was, d *document.Rollout) *rolloutPlan {
 	p := &rolloutPlan{ID: d.ID, Channel: d.Channel, Serial: d.Serial, Version: release.Version, Release: release.Release, Known: len(all), Waves: rollout.Plan(d, known(all)), from: map[string]int{}, replaced: was}
 	if was != nil {
 		p.Replaces = was.ID
@@ -249,7 +248,7 @@ func (fl *fleet) plan(c *cobra.Command, release *releaseRow, was, d *document.Ro
 			p.Away++
 		}
 	}
-	return p, nil
+	return p
 }
 
 func (p *rolloutPlan) print(w io.Writer) {
