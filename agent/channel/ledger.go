@@ -28,6 +28,7 @@ type ledger struct {
 	Scopes  map[string]floor `json:"scopes,omitempty"`
 	Orders  []*order         `json:"orders,omitempty"`
 	Rollout *handed          `json:"rollout,omitempty"`
+	Lost    []string         `json:"lost,omitempty"` // scopes whose commands may have been carried out before: until their next list
 }
 
 // floor is the newest document of a scope.
