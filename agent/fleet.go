@@ -26,7 +26,7 @@ type fleetSide struct {
 	agent   *Agent
 	channel *channel.Channel // nil: broken says why
 	broken  string           // why nobody directs this gateway; "": it is directed
-	leave   chan struct{} // closed when this process is to end and be started again
+	leave   chan struct{}    // closed when this process is to end and be started again
 	once    sync.Once
 	digest  func() string // of the program that runs, hex; "": it cannot be read
 
