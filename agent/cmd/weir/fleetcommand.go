@@ -82,11 +82,9 @@ func (k *commandFlags) command(c *cobra.Command, fl *fleet, do string) (document
 	if one.ID == "" {
 		one.ID = fmt.Sprintf("%s-%s", do, now.UTC().Format("20060102T150405.000"))
 	}
-	if k.expires < 0 {
-		return one, usageError{fmt.Errorf("--expires %s: want a time from now, or 0: without end", k.expires)}
-	}
-	if k.expires > 0 {
-		one.ExpiresMs = now.Add(k.expires).UnixMilli()
+	var err error
+	if one.ExpiresMs, err = expiry(k.expires, now); err != nil {
+		return one, err
 	}
 	if k.file != "" {
 		b, err := readSmall(k.file)

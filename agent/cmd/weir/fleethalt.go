@@ -124,6 +124,11 @@ func fleetReconcileCommand(f *fleetFlags) *cobra.Command {
 		Long: `For cron, or a loop with --watch. What is published needs the deploy key; without one the verdict is told, and the exit code is 10 when there was something to publish. It asks nothing: the roll-out itself,
 which was signed, says when to do what. Two that run at once do not disturb each other.`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if watch != 0 {
+				if err := often("watch", watch); err != nil {
+					return err
+				}
+			}
 			signers, err := f.sign.signers(c.ErrOrStderr())
 			if err != nil {
 				return err

@@ -91,19 +91,24 @@ func (r *rolloutFlags) document(fl *fleet, release *releaseRow, serial uint64, n
 	if err != nil {
 		return nil, err
 	}
+	silence, err := wholeMs("silence", r.silence, "never")
+	if err != nil {
+		return nil, err
+	}
+	probation, err := wholeMs("probation", r.probation, "the gateway's setting")
+	if err != nil {
+		return nil, err
+	}
 	now := time.Now()
 	if r.id == "" {
 		r.id = fmt.Sprintf("%s-%s", release.Version, now.UTC().Format("20060102T150405"))
 	}
 	d := &document.Rollout{Fleet: fl.trust.Fleet(), Serial: serial, Channel: fl.channel, ID: r.id, Release: release.Release, CreatedMs: now.UnixMilli(), Permille: waves[0].Permille,
 		Audience: document.Audience{Gateways: r.gateways, Boards: r.boards},
-		Policy:   document.Policy{Savepoint: r.savepoint, ProbationMs: r.probation.Milliseconds(), DiscardState: r.discard, AllowDuplicates: r.duplicates, Window: r.window, Again: r.again},
-		Limits:   document.Limits{MaxFailedPermille: limit, MinReports: r.minReports, SilenceMs: r.silence.Milliseconds()}, Waves: waves, WaveMs: nowMs}
-	if r.expires < 0 {
-		return nil, usageError{fmt.Errorf("--expires %s: want a time from now, or 0: without end", r.expires)}
-	}
-	if r.expires > 0 {
-		d.ExpiresMs = now.Add(r.expires).UnixMilli()
+		Policy:   document.Policy{Savepoint: r.savepoint, ProbationMs: probation, DiscardState: r.discard, AllowDuplicates: r.duplicates, Window: r.window, Again: r.again},
+		Limits:   document.Limits{MaxFailedPermille: limit, MinReports: r.minReports, SilenceMs: silence}, Waves: waves, WaveMs: nowMs}
+	if d.ExpiresMs, err = expiry(r.expires, now); err != nil {
+		return nil, err
 	}
 	if _, err := d.Encode(); err != nil {
 		return nil, usageError{err}
@@ -111,7 +116,41 @@ func (r *rolloutFlags) document(fl *fleet, release *releaseRow, serial uint64, n
 	return d, nil
 }
 
+// wholeMs is a duration as documents have it; zero says what none means. What is below a millisecond would become that.
+func wholeMs(flag string, d time.Duration, zero string) (int64, error) {
+	if d < 0 || d%time.Millisecond != 0 {
+		return 0, usageError{fmt.Errorf("--%s %s: want a time in whole milliseconds, or 0: %s", flag, d, zero)}
+	}
+	return d.Milliseconds(), nil
+}
+
+// expiry is when nobody begins any more; 0: never.
+func expiry(d time.Duration, now time.Time) (int64, error) {
+	switch {
+	case d < 0 || d > 0 && d < time.Millisecond:
+		return 0, usageError{fmt.Errorf("--expires %s: want a time from now, a millisecond at least, or 0: without end", d)}
+	case d == 0:
+		return 0, nil
+	}
+	return now.Add(d).UnixMilli(), nil
+}
+
+// everyLeast is how often somebody may look at the store who stays.
+const everyLeast = 10 * time.Millisecond
+
+func often(flag string, d time.Duration) error {
+	if d < everyLeast {
+		return usageError{fmt.Errorf("--%s %s: want %s at least", flag, d, everyLeast)}
+	}
+	return nil
+}
+
 func (r *rolloutFlags) run(c *cobra.Command, what string) error {
+	if r.watch {
+		if err := often("every", r.every); err != nil {
+			return err
+		}
+	}
 	signers, err := r.signers(c)
 	if err != nil {
 		return err
