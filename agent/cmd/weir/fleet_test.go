@@ -263,7 +263,7 @@ func TestRolloutLife(t *testing.T) {
 
 func (f *aFleet) trust() *signed.Trust {
 	f.t.Helper()
-	trust, err := readTrust([]string{f.at("keys/root.1.json")})
+	trust, err := readTrust(f.t.Context(), []string{f.at("keys/root.1.json")})
 	if err != nil {
 		f.t.Fatal(err)
 	}

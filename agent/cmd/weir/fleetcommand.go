@@ -87,7 +87,7 @@ func (k *commandFlags) command(c *cobra.Command, fl *fleet, do string) (document
 		return one, err
 	}
 	if k.file != "" {
-		b, err := readSmall(k.file)
+		b, err := readSmall(c.Context(), k.file)
 		if err != nil {
 			return one, usageError{err}
 		}

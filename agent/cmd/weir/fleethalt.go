@@ -129,7 +129,7 @@ which was signed, says when to do what. Two that run at once do not disturb each
 					return err
 				}
 			}
-			signers, err := f.sign.signers(c.ErrOrStderr())
+			signers, err := f.sign.signers(c.Context(), c.ErrOrStderr())
 			if err != nil {
 				return err
 			}

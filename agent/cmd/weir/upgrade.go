@@ -35,7 +35,7 @@ Exit code 0: the order is recorded, or with --wait: the new program stays; 1: it
 			if u.File, err = filepath.Abs(args[0]); err != nil {
 				return err
 			}
-			if u.Release, err = readSmall(release); err != nil {
+			if u.Release, err = readSmall(c.Context(), release); err != nil {
 				return usageError{err}
 			}
 			client, err := o.client()
