@@ -40,6 +40,7 @@ type upgrader struct {
 	again   inARow
 	leaveAt time.Time     // when it leaves once more, if it is to now and then
 	least   time.Duration // that it is on trial, whatever is set: a test has no time
+	patient selftestPatience
 	checked map[string]uint64
 	lacks   string // why the fetch waits, as it was told last
 
@@ -59,7 +60,7 @@ type upgrader struct {
 // openUpgrader reads the record and decides what this start is: it writes nothing.
 func (a *Agent) openUpgrader() (*upgrader, error) {
 	u := &upgrader{
-		agent: a, least: trialLeastOf(), store: upgrade.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "upgrade")}, backend: a.options.Backend,
+		agent: a, least: trialLeastOf(), patient: selftestPatience{selftestWait, selftestDrain}, store: upgrade.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "upgrade")}, backend: a.options.Backend,
 		asks: make(chan *upgradeAsk), ended: make(chan struct{}), leave: make(chan struct{}), stopped: map[string]bool{}, checked: map[string]uint64{}, here: upgrade.Situation{Booted: upgrade.Factory},
 	}
 	rec, err := u.store.Read()
