@@ -266,7 +266,7 @@ func (p *applier) release() {
 // begin makes durable what the start decided, before anything runs, and finishes what needs that nothing runs.
 func (p *applier) begin(ctx context.Context) error {
 	a, rec := p.agent, p.rec
-	if rec.State == apply.None {
+	if rec.State == apply.None || a.rescues() { // a rescue may not be able to read what lies here
 		return nil
 	}
 	before, err := p.store.Load()
@@ -301,7 +301,7 @@ func (p *applier) run(ctx context.Context) error {
 	again := time.NewTicker(applyAgain)
 	defer again.Stop()
 	for {
-		if !p.rec.Resting() && p.agent.fence.err() == nil {
+		if !p.rec.Resting() && p.agent.fence.err() == nil && p.agent.upgrader.busy() == nil { // a rescue lets it stand, and another program goes on with it once it is committed
 			out := p.finish(ctx, nil)
 			if out.Error != told && ctx.Err() == nil {
 				p.agent.log.Error("config not applied", "result", out.Result, "error", out.Error)

@@ -101,7 +101,7 @@ func (c *checker) whole(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.savepoints(ctx, SavepointDir(c.cfg))
+	return errors.Join(c.fleet(), c.savepoints(ctx, SavepointDir(c.cfg)))
 }
 
 func (c *checker) journal(ctx context.Context) error {

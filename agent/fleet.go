@@ -25,8 +25,8 @@ import (
 type fleetSide struct {
 	agent   *Agent
 	channel *channel.Channel // nil: broken says why
-	broken  string
-	leave   chan struct{} // closed when this process is to end and be started again
+	broken  string           // why nobody directs this gateway; "": it is directed
+	leave   chan struct{}    // closed when this process is to end and be started again
 	once    sync.Once
 	digest  func() string // of the program that runs, hex; "": it cannot be read
 
@@ -81,8 +81,8 @@ func (s *fleetSide) open() error {
 			return err
 		}
 	}
-	s.channel, err = channel.New(c)
-	return err
+	s.channel = channel.New(c)
+	return s.channel.Unread()
 }
 
 // fleetPace is how often a gateway looks, and how spread out.
@@ -152,7 +152,7 @@ func fleetProblems(f *api.FleetStatus) (list []string) {
 	case f == nil:
 		return nil
 	case f.Broken != "":
-		return []string{"nobody directs this gateway from afar: " + f.Broken}
+		return []string{"nobody directs this gateway from afar: " + f.Broken + "; docs/commands.md tells the way out"}
 	case f.Error != "":
 		list = append(list, "the fleet's documents were not read: "+f.Error)
 	}

@@ -481,6 +481,22 @@ func TestFleetThatIsBroken(t *testing.T) {
 	if s.Fleet == nil || !strings.Contains(s.Fleet.Broken, "ledger.json") || len(s.Problems) == 0 {
 		t.Errorf("%+v", s.Fleet)
 	}
+	b.await("a report", func(s *api.Status) bool { return s.Fleet.Reports > 0 })
+	if said := string(b.read(depot.State("test"), signed.TypeState)); !strings.Contains(said, "nobody directs this gateway from afar") {
+		t.Errorf("reported: %s", said)
+	}
+	b.halt()
+	r, err := Check(t.Context(), b.agent.config, true)
+	if err != nil || len(r.Stops) > 0 || !strings.Contains(fmt.Sprint(r.Repaired), "ledger.json.aside-1") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	b.order(document.DoStop, nil) // published before the gateway has looked again
+	b.up()
+	if r := b.ends(1, document.ResultFailed); !strings.Contains(r.Detail, "Give it again") {
+		t.Errorf("%+v", r)
+	}
+	b.order(document.DoSavepoint, nil)
+	b.ends(2, document.ResultDone)
 	b.halt()
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/store/disk"
@@ -111,6 +112,63 @@ func TestRescueFromWithinAnUpgrade(t *testing.T) {
 	b.boot(s)
 	b.await("commit", upgradeIs(upgrade.Committed))
 	b.goesOnTo(96, 120)
+}
+
+// TestRescueFromWithinAnApply: an apply that was under way stands in a rescue, which carries nothing out, and keeps no help from coming; what the new program is, goes on with it once it is committed.
+func TestRescueFromWithinAnApply(t *testing.T) {
+	for _, state := range []apply.State{apply.Probation, apply.Returning} {
+		b, s := newUpgradeBench(t)
+		b.text = strings.Replace(b.text, "pipelines:", shortProbation, 1)
+		b.boot(s)
+		b.agent.applier.over = func() bool { return false }
+		b.put(1, 95)
+		b.await("delivery", at(95))
+		done := b.asked(otherRows(b))
+		b.await("probation", onProbation)
+		file, release := program(t, b.dir, "v8", nil)
+		if err := b.agent.Upgrade(t.Context(), api.UpgradeOptions{File: file, Release: release}); !errors.Is(err, ErrApplying) || !strings.Contains(err.Error(), "ask for the upgrade again then") {
+			t.Errorf("%v", err)
+		}
+		b.end()
+		<-done
+		store := apply.Store{FS: disk.OS, Dir: filepath.Join(b.dir, "state", "apply")}
+		rec, err := store.Load()
+		if err != nil || rec.State != apply.Probation {
+			t.Fatalf("%+v, %v", rec, err)
+		}
+		if rec.State = state; state != apply.Probation {
+			rec.Why = "a test"
+		}
+		if err := store.Save(&rec); err != nil {
+			t.Fatal(err)
+		}
+		b.options.ControlOnly = true
+		b.startWith(func(*Agent) {})
+		b.await("the rescue", func(s *api.Status) bool { return s.Upgrade != nil && s.Upgrade.NotUsable != "" })
+		b.upgradeTo("v9", nil)
+		b.ended()
+		if is, err := store.Load(); err != nil || is.State != state {
+			t.Errorf("the rescue has made %q of %q, %v", is.State, state, err)
+		}
+		b.options.ControlOnly = false
+		b.boot(s)
+		b.await("commit", upgradeIs(upgrade.Committed))
+		want, rows := apply.RolledBack, [2]int{1, 120}
+		if state == apply.Probation {
+			want = apply.Committed
+		}
+		b.await("the apply ends as "+string(want), func(s *api.Status) bool { return s.Apply.State == string(want) })
+		b.put(96, 120)
+		b.await("delivery", at(120))
+		b.halt()
+		b.wantIDs("q", rows)
+		if state == apply.Returning {
+			b.wantIDs("p", rows)
+			continue
+		}
+		rowsOfNew := [][2]int{{1, 95}, {1096, 1120}}
+		b.wantIDs("p", rowsOfNew...)
+	}
 }
 
 // TestNamelessRescue: without the registry, and without a name in the config, it is not known whose orders to follow.

@@ -214,6 +214,8 @@ func upgradeProblems(u *api.UpgradeStatus) []string {
 		return nil
 	case u.NotUsable != "":
 		return []string{"no pipeline runs: " + u.NotUsable + "; docs/upgrade.md tells the way out"}
+	case u.Stands != "":
+		return []string{"upgrade " + u.To + " stands while it is " + u.State + ": " + u.Stands + "; docs/upgrade.md tells what to look at"}
 	case u.State == "rolled back":
 		return []string{"the last upgrade, to " + u.To + ", was gone back from: " + u.Why}
 	case u.State == "failed":

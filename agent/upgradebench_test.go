@@ -28,6 +28,7 @@ type slotDir struct {
 	calls  []string
 
 	refuses error // what Activate says
+	stays   error // what Revert says
 }
 
 func (s *slotDir) Probe(context.Context) (upgrade.Caps, error) {
@@ -45,10 +46,13 @@ func (s *slotDir) Activate(_ context.Context, slot upgrade.Slot, _ int) error {
 	s.note("activate", slot) //nolint:errcheck // there is none
 	return s.refuses
 }
-func (s *slotDir) Restart(context.Context) error                     { return s.note("restart", "") }
-func (s *slotDir) Commit(context.Context) error                      { return s.note("commit", s.booted) }
-func (s *slotDir) Revert(_ context.Context, slot upgrade.Slot) error { return s.note("revert", slot) }
-func (s *slotDir) Abort(_ context.Context, slot upgrade.Slot) error  { return s.note("abort", slot) }
+func (s *slotDir) Restart(context.Context) error { return s.note("restart", "") }
+func (s *slotDir) Commit(context.Context) error  { return s.note("commit", s.booted) }
+func (s *slotDir) Revert(_ context.Context, slot upgrade.Slot) error {
+	s.note("revert", slot) //nolint:errcheck // there is none
+	return s.stays
+}
+func (s *slotDir) Abort(_ context.Context, slot upgrade.Slot) error { return s.note("abort", slot) }
 func (s *slotDir) note(what string, slot upgrade.Slot) error {
 	s.calls = append(s.calls, strings.TrimSpace(what+" "+string(slot)))
 	return nil

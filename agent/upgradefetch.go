@@ -250,13 +250,16 @@ const (
 	selftestSays  = 64 << 10
 )
 
+// selftestPatience is how long a self-test may take, and what it has printed may take behind its end: a test has no time.
+type selftestPatience struct{ wait, drain time.Duration }
+
 // selftest runs the new program on the config that runs: it loads it, and says who it is and what it reads and writes. It opens nothing for writing.
 func (u *upgrader) selftest(ctx context.Context) error {
 	_, artifact, err := u.release()
 	if err != nil {
 		return unfitFor(upgrade.CauseGate, "%w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, selftestWait)
+	ctx, cancel := context.WithTimeout(ctx, u.patient.wait)
 	defer cancel()
 	path := u.path(slotFile)
 	if err := os.Chmod(path, 0o700); err != nil {
@@ -268,7 +271,7 @@ func (u *upgrader) selftest(ctx context.Context) error {
 	var out, says firstBytes
 	cmd.Stdout, cmd.Stderr = &out, &says
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = selftestDrain
+	cmd.WaitDelay = u.patient.drain
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT=256MiB", "WEIR_SELFTEST=1")
 	if err := cmd.Start(); err != nil { // where it lies nothing may be run, say: that says nothing against it
 		return unfitFor(upgrade.CauseStage, "run the self-test: %w", err)
@@ -284,7 +287,7 @@ func (u *upgrader) selftest(ctx context.Context) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil, errors.Is(err, exec.ErrWaitDelay): // so does a good program on a machine that has no time for it: what is not known is not held against it
-		return unfitFor(upgrade.CauseStage, "its self-test did not come to its end within %s: %w", selftestWait, err)
+		return unfitFor(upgrade.CauseStage, "its self-test did not come to its end within %s: %w", u.patient.wait, err)
 	default:
 		return unfitFor(upgrade.CauseArtifact, "its self-test failed: %w: %s", err, strings.TrimSpace(says.String()))
 	}

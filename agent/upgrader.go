@@ -37,26 +37,30 @@ type upgrader struct {
 	killed  string          // how this program was ended on trial before this start, by the machine; "": it was not
 	stopped map[string]bool // pipelines that this process has stopped for the upgrade
 	watched time.Time       // since when this process is on trial
-	leaveAt time.Time       // when it leaves once more, if it is to now and then
-	least   time.Duration   // that it is on trial, whatever is set: a test has no time
+	again   inARow
+	leaveAt time.Time     // when it leaves once more, if it is to now and then
+	least   time.Duration // that it is on trial, whatever is set: a test has no time
+	patient selftestPatience
 	checked map[string]uint64
 	lacks   string // why the fetch waits, as it was told last
 
 	fetchFor uint64    // the upgrade for which fetchAt was drawn
 	fetchAt  time.Time // when its pieces are fetched from
 
-	mu   sync.Mutex
-	rec  upgrade.Record
-	act  upgrade.Act
-	cut  context.CancelFunc // ends the act under way
-	halt string             // why the upgrade is to be given up; "": it is not
-	wait string             // what the act under way waits for
+	mu     sync.Mutex
+	rec    upgrade.Record
+	act    upgrade.Act
+	cut    context.CancelFunc // ends the act under way
+	halt   string             // why the upgrade is to be given up; "": it is not
+	wait   string             // what the act under way waits for
+	vain   int                // how often it was tried in a row, and failed
+	stands string             // why it fails, once that was often; "": it was not
 }
 
 // openUpgrader reads the record and decides what this start is: it writes nothing.
 func (a *Agent) openUpgrader() (*upgrader, error) {
 	u := &upgrader{
-		agent: a, least: trialLeastOf(), store: upgrade.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "upgrade")}, backend: a.options.Backend,
+		agent: a, least: trialLeastOf(), patient: selftestPatience{selftestWait, selftestDrain}, store: upgrade.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "upgrade")}, backend: a.options.Backend,
 		asks: make(chan *upgradeAsk), ended: make(chan struct{}), leave: make(chan struct{}), stopped: map[string]bool{}, checked: map[string]uint64{}, here: upgrade.Situation{Booted: upgrade.Factory},
 	}
 	rec, err := u.store.Read()

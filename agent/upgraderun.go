@@ -22,8 +22,8 @@ type upgradeAsk struct {
 // leaving is closed when this process is to end for another program.
 func (u *upgrader) leaving() <-chan struct{} { return u.leave }
 
-// upgradeAgain is how often an act that failed is tried again, and how often the time of a state is looked at.
-const upgradeAgain = 2 * time.Second
+// upgradeAgain is how often an act that failed is tried again, unless it is one that lasts, and how often the time of a state is looked at.
+const upgradeAgain = upgrade.AskedAgain
 
 // begin is called before anything runs: it finishes what needs that nothing runs.
 func (u *upgrader) begin() error {
@@ -64,7 +64,11 @@ func (u *upgrader) run(ctx context.Context) error {
 			err = nil
 		}
 		if u.due() {
-			if err = u.step(ctx); err == nil {
+			err = u.step(ctx)
+			if u.again = u.again.next(err, time.Now()); ctx.Err() == nil {
+				u.tells(err)
+			}
+			if err == nil {
 				told = ""
 				continue
 			}
@@ -93,7 +97,7 @@ func (u *upgrader) spare() error {
 
 // due tells that there is something to do: a fenced device lets an upgrade stand as it is.
 func (u *upgrader) due() bool {
-	return u.broken == nil && u.agent.fence.err() == nil && (u.act.Revert || u.leaves() || u.act.Do != upgrade.Rest && u.act.Do != upgrade.Control)
+	return u.broken == nil && u.agent.fence.err() == nil && !u.rests() && (u.act.Revert || u.leaves() || u.act.Do != upgrade.Rest && u.act.Do != upgrade.Control)
 }
 
 // leaves tells that a program which is not the one to run tries once more to have the other one started.
@@ -131,7 +135,7 @@ func (u *upgrader) step(ctx context.Context) error {
 	case halt != "" && err != nil:
 		return nil // the next step ends it
 	case errors.As(err, &why):
-		return u.end(ctx, upgrade.Event{Kind: upgrade.Went, Cause: why.cause, Why: why.Error()})
+		return u.end(ctx, upgrade.Event{Kind: upgrade.Went, Cause: why.cause, Why: why.Error(), Booted: u.here.Booted})
 	}
 	return err
 }
@@ -228,25 +232,14 @@ func (u *upgrader) waits(text string) {
 
 // activate has the new program run at the next start, and ends this one: all is durable.
 func (u *upgrader) activate(ctx context.Context) error {
+	if u.backend == nil {
+		return u.inVain(ctx, errNoBackend)
+	}
 	if err := u.backend.Activate(ctx, u.rec.Standby, upgrade.TriesNew); err != nil {
 		return u.inVain(ctx, fmt.Errorf("activate slot %s: %w", u.rec.Standby, err))
 	}
 	u.agent.die("upgrade-activated")
 	return u.inVain(ctx, u.restart(ctx, "the new program is to start"))
-}
-
-// switchesMax is how often in a process the switch is tried: the pipelines stand meanwhile. A request for a reboot that nobody takes is one try, of a minute.
-const switchesMax = 5
-
-// inVain gives the switch up that was tried often enough; nothing is said against the new program, which has not run. Behind the probation there is no way back from here: it is tried on.
-func (u *upgrader) inVain(ctx context.Context, err error) error {
-	if ctx.Err() != nil || u.rec.State != upgrade.Switched {
-		return err
-	}
-	if u.checked["switch"]++; u.checked["switch"] < switchesMax {
-		return err
-	}
-	return unfitFor(upgrade.CauseStage, "%w", err)
 }
 
 // goAway has the program run that is to, and ends this one.

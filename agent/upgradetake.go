@@ -152,8 +152,8 @@ func (u *upgrader) accept(k *upgradeAsk, r *release, artifact *document.Artifact
 	k.by.mark(&rec)
 	a.changing.Lock() // an apply and an upgrade exclude each other
 	defer a.changing.Unlock()
-	if was := a.applier.record(); !was.Resting() {
-		return fmt.Errorf("%w: it is %s", ErrApplying, was.State)
+	if was := a.applier.record(); !was.Resting() && !u.here.Rescue { // in a rescue it stands, and would for ever
+		return fmt.Errorf("%w: it is %s, and ends by itself, committed or gone back from: ask for the upgrade again then; why one stands, weir status and the log say", ErrApplying, was.State)
 	}
 	e := upgrade.Event{Kind: upgrade.Asked, Record: rec, Rescue: u.here.Rescue, Again: k.o.Again}
 	if _, err := upgrade.Next(u.rec, e); err != nil {

@@ -179,6 +179,9 @@ func (u *upgrader) heldBytes() (n int64) {
 
 // commit makes the program the one for good. Only when the record says so results leave: a crash from there on loses none of them, since the next start holds nothing.
 func (u *upgrader) commit(ctx context.Context) error {
+	if u.backend == nil {
+		return errNoBackend
+	}
 	if err := u.backend.Commit(ctx); err != nil {
 		return fmt.Errorf("commit slot %s: %w", u.here.Booted, err)
 	}

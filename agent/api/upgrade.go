@@ -32,6 +32,8 @@ type UpgradeStatus struct {
 	Held      int64    `json:"held_bytes,omitempty"` // of results that wait for the commit
 	Offline   bool     `json:"committed_offline,omitempty"`
 	Rejected  []string `json:"rejected,omitempty"`   // sha256 of programs that have failed here and are not tried again, unless somebody says so
+	Vain      int      `json:"vain_tries,omitempty"` // how often in a row the step under way has failed
+	Stands    string   `json:"stands,omitempty"`     // why it fails, once that was often
 	NotUsable string   `json:"not_usable,omitempty"` // why no pipeline runs and help is needed
 }
 

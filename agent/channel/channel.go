@@ -53,6 +53,7 @@ type Channel struct {
 	trust *signed.Trust
 
 	ledger   *ledger
+	unread   error             // why the ledger cannot be read: nothing is done
 	versions map[string]string // of what was read last, by name
 	rollout  *document.Rollout // the newest that counts; nil: none
 	later    bool              // it could not be handed over for what is done here, and is when that is over
@@ -105,8 +106,8 @@ type counts struct {
 	commands, refused                                map[string]uint64
 }
 
-// New reads what earlier starts have left. It writes nothing. Errors: a ledger that cannot be read.
-func New(c Config) (*Channel, error) {
+// New reads what earlier starts have left. It writes nothing. With a ledger that cannot be read the channel does nothing but report (Unread).
+func New(c Config) *Channel {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -123,17 +124,20 @@ func New(c Config) (*Channel, error) {
 	c.faults = plantedFaults(c.faults)
 	l, err := loadLedger(c.FS, c.Dir)
 	if err != nil {
-		return nil, err
+		l = &ledger{}
 	}
-	ch := &Channel{Config: c, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, told: map[string]bool{}, places: map[string]*toldOf{}, failed: map[string]string{},
+	ch := &Channel{Config: c, unread: err, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, told: map[string]bool{}, places: map[string]*toldOf{}, failed: map[string]string{},
 		work: make(chan *job), done: make(chan *job), asked: map[*order]time.Time{}, rung: make(chan struct{}, 1)}
 	ch.count.commands, ch.count.refused = map[string]uint64{}, map[string]uint64{}
 	for _, f := range l.Scopes {
 		c.Clock.Told(f.CreatedMs)
 	}
 	ch.show()
-	return ch, nil
+	return ch
 }
+
+// Unread tells why nobody directs this gateway: the ledger cannot be read. nil: it was.
+func (c *Channel) Unread() error { return c.unread }
 
 // rolloutScope and the others are the scopes whose documents count here.
 func (c *Channel) rolloutScope() string { return "rollout/" + c.Channel }
@@ -142,6 +146,10 @@ func (c *Channel) deviceScope() string  { return document.ScopeDevice + c.Gatewa
 
 // Run looks, acts and reports until ctx ends, and every goroutine of it has ended.
 func (c *Channel) Run(ctx context.Context) error {
+	if c.unread != nil {
+		c.mute(ctx)
+		return nil
+	}
 	var group sync.WaitGroup
 	defer group.Wait()
 	ctx, cancel := context.WithCancel(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
@@ -118,12 +119,17 @@ func (c *Channel) readCommands(ctx context.Context, name, scope string) error {
 			return h, err
 		}
 		h = heading{fleet: list.Fleet, scope: list.Scope, serial: list.Serial, createdMs: list.CreatedMs}
-		if err = c.unchanged(list); err == nil && c.ledger.Scopes[scope].Serial == 0 && list.Scope == scope {
+		lost := slices.Contains(c.ledger.Lost, scope)
+		if err = c.unchanged(list); err == nil && c.ledger.Scopes[scope].Serial == 0 && list.Scope == scope && !lost {
 			h.done, err = c.before(ctx, list)
+		}
+		if lost {
+			h.done = list.Serial
 		}
 		return h, err
 	}, func() {
 		c.lists[scope] = list
+		c.forgotten(ctx, list)
 		c.again(list)
 	})
 }

@@ -159,6 +159,34 @@ func TestAReleaseThatIsNone(t *testing.T) {
 	}
 }
 
+// TestAReleaseThatWasNone: what somebody has shown under a release's name for a while keeps no gateway from it for good; and what he shows instead, again and again, costs no flash.
+func TestAReleaseThatWasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		payload := encoded(t, releaseOf("2"))
+		name := depot.Release(digestOf(payload))
+		w.put(name, []byte("rubbish"))
+		w.rollout(rolloutOf(1, "r1", digestOf(payload)))
+		w.start()
+		time.Sleep(time.Hour)
+		saves := w.ch.Status().LedgerSave
+		for n := range 5 {
+			w.put(name, fmt.Appendf(nil, "other rubbish, %d", n))
+			time.Sleep(10 * time.Minute)
+		}
+		if h := w.ch.ledger.Rollout; h == nil || h.Outcome != outcomeGated || w.ch.Status().LedgerSave != saves {
+			t.Errorf("%+v, written %d times, %d before", h, w.ch.Status().LedgerSave, saves)
+		}
+		w.stop()
+		w.put(name, sealed(t, signed.TypeRelease, payload, "release"))
+		w.rollout(rolloutOf(2, "r1", digestOf(payload))) // the next wave, say
+		w.run(time.Hour)
+		if h := w.ch.ledger.Rollout; len(w.acts.asked) != 1 || !h.Asked || h.Outcome != "" || h.Unread {
+			t.Errorf("asked %v, %+v", w.acts.asked, h)
+		}
+	})
+}
+
 // TestKeysThatWereReplaced: the serial of a thief is forgotten with his key, and what he signed before counts no more.
 func TestKeysThatWereReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

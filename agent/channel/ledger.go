@@ -28,6 +28,7 @@ type ledger struct {
 	Scopes  map[string]floor `json:"scopes,omitempty"`
 	Orders  []*order         `json:"orders,omitempty"`
 	Rollout *handed          `json:"rollout,omitempty"`
+	Lost    []string         `json:"lost,omitempty"` // scopes whose commands may have been carried out before: until their next list
 }
 
 // floor is the newest document of a scope.
@@ -66,6 +67,8 @@ type handed struct {
 	Outcome string `json:"outcome,omitempty"` // it was not handed over, and why
 	Why     string `json:"why,omitempty"`
 	AtMs    int64  `json:"at_ms"`
+	// Unread: what lay under the release's name did not count. Another one that lies there is looked at: that is the store's fault, and none of this gateway.
+	Unread bool `json:"unread,omitempty"`
 }
 
 // ErrNewer: a later weir wrote the ledger.

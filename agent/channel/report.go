@@ -106,7 +106,7 @@ func (c *Channel) complete(s *document.State) {
 	s.AtMs, s.Trusted = c.Clock.Now()
 	s.Serials = map[string]uint64{}
 	for scope, f := range c.ledger.Scopes {
-		if strict.Name(scope) == nil { // a very long name of a gateway makes a scope that is none
+		if f.Since >= c.trust.Since(signed.RoleDeploy) && strict.Name(scope) == nil { // what was seen of keys that were all replaced counts no more; a very long name of a gateway makes a scope that is none
 			s.Serials[scope] = f.Serial
 		}
 	}

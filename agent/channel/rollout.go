@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/uplink/bucket"
 )
 
 // What becomes of a roll-out here.
@@ -39,7 +40,7 @@ func judgeRollout(r *document.Rollout, f facts) pursuit {
 		return leave
 	case !r.Includes(f.gateway, f.board):
 		return leave
-	case same && (f.handed.Asked || f.handed.Outcome != ""):
+	case same && (f.handed.Asked || f.handed.Outcome != "" && !f.handed.Unread):
 		return leave
 	case r.Release == f.release && !same:
 		return runs
@@ -122,23 +123,37 @@ func (c *Channel) hold(h *handed) error {
 
 // handOver asks the upgrader. That it is going to be asked is durable before: the upgrader takes the same roll-out once.
 func (c *Channel) handOver(ctx context.Context, r *document.Rollout, f facts) error {
-	read, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	release, envelope, err := c.Depot.Release(read, c.trust, r.Release)
+	name, was := depot.Release(r.Release), c.ledger.Rollout
+	again := was != nil && was.ID == r.ID && was.Release == r.Release
+	version := ""
+	if again && was.Unread {
+		version = c.versions[name] // what did not count is not read again until it changes
+	}
+	envelope, version, err := c.get(ctx, name, version)
+	if errors.Is(err, bucket.ErrUnchanged) {
+		return nil
+	}
+	var release *document.Release
+	if err == nil {
+		release, err = depot.TakeRelease(c.trust, r.Release, envelope)
+	}
 	if err != nil && reasonOf(err) == "" {
-		return err
+		return fmt.Errorf("release %.12s: %w", r.Release, err)
 	}
 	if err != nil {
-		c.refused(depot.Release(r.Release), nil, err)
-	}
-	h := &handed{ID: r.ID, Release: r.Release, Serial: r.Serial, AtMs: f.nowMs}
-	if was := c.ledger.Rollout; was == nil || *was != *h {
-		if was != nil && was.ID == h.ID && was.Release == h.Release { // asked for, and not had yet
-			h = was
-		} else if err := c.hold(h); err != nil {
-			return err
+		c.versions[name] = version
+		c.refused(name, nil, err)
+		if again && was.Unread { // whatever else lies there now: it is in the ledger that it does not count
+			return nil
 		}
 	}
+	h := &handed{ID: r.ID, Release: r.Release, Serial: r.Serial, AtMs: f.nowMs}
+	if again && !was.Unread { // asked for, and not had yet
+		h = was
+	} else if err := c.hold(h); err != nil {
+		return err
+	}
+	unread := err != nil
 	c.hook("rollout-held")
 	if err == nil {
 		err = c.Acts.Upgrade(ctx, &Handover{Scope: c.rolloutScope(), Serial: r.Serial, Since: c.ledger.Scopes[c.rolloutScope()].Since, Rollout: r.ID, Policy: r.Policy, ExpiresMs: r.ExpiresMs, SHA256: r.Release, Release: release, Envelope: envelope})
@@ -151,7 +166,7 @@ func (c *Channel) handOver(ctx context.Context, r *document.Rollout, f facts) er
 		return nil
 	case err != nil:
 		c.log.Error("roll-out is not for this gateway", "rollout", r.ID, "error", err)
-		next.Outcome, next.Why = outcomeGated, err.Error()
+		next.Outcome, next.Why, next.Unread = outcomeGated, err.Error(), unread
 	default:
 		c.log.Info("roll-out is taken up", "rollout", r.ID, "version", release.Version)
 		next.Asked = true

@@ -69,6 +69,9 @@ func TestJudgeRollout(t *testing.T) {
 		{"refused", func(r *document.Rollout, f *facts) {
 			f.handed = &handed{ID: r.ID, Release: release, Outcome: outcomeGated}
 		}, leave},
+		{"its release did not count", func(r *document.Rollout, f *facts) {
+			f.handed = &handed{ID: r.ID, Release: release, Outcome: outcomeGated, Unread: true}
+		}, hand},
 	} {
 		r, f := rolloutOf(1, "r1", release), facts{gateway: gatewayName, board: boardName, release: strings.Repeat("0", 64)}
 		c.change(r, &f)

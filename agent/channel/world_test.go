@@ -178,10 +178,7 @@ func (w *world) start() {
 	if w.bell != nil {
 		cfg.Bell = w.bell
 	}
-	ch, err := New(cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ch := New(cfg)
 	w.ch = ch
 	w.acts.born()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -11,7 +11,11 @@ const (
 	DrainLimit  = 120 * time.Second
 	UploadLimit = 600 * time.Second
 	// LeaveAgain is between two tries of a program that was started too often and is not the one to run: a machine that starts it for ever is not to wear out, and may be mended from afar meanwhile.
-	LeaveAgain     = 10 * time.Minute
+	LeaveAgain = 10 * time.Minute
+	// AskedOften is how often in a process the backend is asked for something before that counts as in vain: pipelines stand meanwhile, or results wait.
+	AskedOften = 5
+	// AskedAgain is between two of these.
+	AskedAgain     = 2 * time.Second
 	ProbationLimit = 30 * time.Minute // beyond what the policy has the new program be on trial at least
 )
 
@@ -34,4 +38,13 @@ func Overdue(r Record, now Moment) (Event, bool) {
 	}
 	e.Why += fmt.Sprintf(" within %s", limit)
 	return e, true
+}
+
+// AskAgain is pure: how long a backend is left alone that has refused something that there is no way around, for the n-th time in a row. It falls to LeaveAgain: a boot loader keeps its state in flash that wears out.
+func AskAgain(n int) time.Duration {
+	wait := AskedAgain
+	for ; n > AskedOften && wait < LeaveAgain; n-- {
+		wait *= 2
+	}
+	return min(wait, LeaveAgain)
 }

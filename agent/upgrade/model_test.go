@@ -318,9 +318,12 @@ func (m *model) act(w world, do Do) []world {
 			return []world{m.next(w, Event{Kind: Uploaded, Name: w.r.Savings[i].Name}), m.next(w, wentWrong(CauseUpload))}
 		}
 		return []world{m.next(w, Event{Kind: Switching}), m.next(w, wentWrong(CauseUpload))}
-	case Activate:
+	case Activate: // the loader may refuse it, or the reboot not come
+		went := wentWrong(CauseStage)
+		went.Booted = w.booted
+		refused := m.next(w, went)
 		w.primary, w.left = w.r.Standby, TriesNew
-		return []world{w.restart()}
+		return []world{w.restart(), refused, m.next(w, went)}
 	case Watch:
 		return m.watch(w)
 	case Commit:

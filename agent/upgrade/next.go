@@ -233,10 +233,10 @@ func halted(n *Record, e Event) {
 }
 
 func went(n *Record, e Event) error {
-	switch n.State {
-	case Accepted, Fetching, Staged, Draining, Saved:
+	switch old := e.Booted == n.Active; {
+	case n.State == Accepted || n.State == Fetching || n.State == Staged || n.State == Draining || n.State == Saved:
 		fail(n, e.Cause, e.Why)
-	case Switched, Probation:
+	case n.State == Switched || n.State == Probation || n.State == Committing && old: // nothing has left yet (RULES 24)
 		back(n, e.Cause, e.Why, e.Now)
 	default:
 		return bug(n, e)

@@ -116,6 +116,7 @@ func TestWaysBack(t *testing.T) {
 		{"probation", toProbation, Event{Kind: Went, Cause: CauseProbation, Why: "w"}, Rollback, true},
 		{"halted in probation", toProbation, Event{Kind: Halted, Why: "w"}, Rollback, false},
 		{"boot loader went back", toProbation, Event{Kind: Started, Booted: Factory}, Rollback, true},
+		{"cannot be started again when it has passed", toCommit, Event{Kind: Went, Cause: CauseStage, Why: "w", Booted: Factory}, Rollback, false},
 		{"halted when it has passed", toCommit, Event{Kind: Halted, Why: "w"}, Committing, false},
 	} {
 		r := walk(t, Record{}, append(slices.Clone(c.way), c.then)...)
@@ -189,7 +190,7 @@ func TestNextRefusesWhatCannotBe(t *testing.T) {
 			}
 		}
 	}
-	if len(moves) != 4+5*2+2*2+1+5+1+2+1+7 {
+	if len(moves) != 4+5*2+2*2+1+5+1+2+1+7+1 {
 		t.Errorf("%d moves: %v", len(moves), moves)
 	}
 }

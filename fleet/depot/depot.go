@@ -61,21 +61,30 @@ func (d Depot) Release(ctx context.Context, t *signed.Trust, sha string) (*docum
 	if err != nil {
 		return nil, nil, fmt.Errorf("release %.12s: %w", sha, err)
 	}
-	payload, err := t.Verify(body, signed.TypeRelease)
-	if err != nil {
-		return nil, nil, fmt.Errorf("release %.12s: %w", sha, err)
-	}
-	if sum := sha256.Sum256(payload); hex.EncodeToString(sum[:]) != sha {
-		return nil, nil, fmt.Errorf("release %.12s: %w: its payload has the sha256 %x", sha, ErrOther, sum)
-	}
-	r, err := document.DecodeRelease(payload)
+	r, err := TakeRelease(t, sha, body)
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.Fleet != t.Fleet() {
-		return nil, nil, fmt.Errorf("release %.12s: %w: it is of fleet %s, and the root of %s", sha, ErrOther, r.Fleet, t.Fleet())
-	}
 	return r, body, nil
+}
+
+// TakeRelease is the release of what lies under its name. Errors: signed's and document's, ErrOther.
+func TakeRelease(t *signed.Trust, sha string, body []byte) (*document.Release, error) {
+	payload, err := t.Verify(body, signed.TypeRelease)
+	if err != nil {
+		return nil, fmt.Errorf("release %.12s: %w", sha, err)
+	}
+	if sum := sha256.Sum256(payload); hex.EncodeToString(sum[:]) != sha {
+		return nil, fmt.Errorf("release %.12s: %w: its payload has the sha256 %x", sha, ErrOther, sum)
+	}
+	r, err := document.DecodeRelease(payload)
+	if err != nil {
+		return nil, err
+	}
+	if r.Fleet != t.Fleet() {
+		return nil, fmt.Errorf("release %.12s: %w: it is of fleet %s, and the root of %s", sha, ErrOther, r.Fleet, t.Fleet())
+	}
+	return r, nil
 }
 
 // Get gives a piece of an artifact, verified. It is upgrade.Chunks. Errors: those of Read, with ChunkMax; ErrOther.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
-	"github.com/weirstream/weir/fleet/strict"
 	"github.com/weirstream/weir/uplink/bucket"
 )
 
@@ -228,16 +227,8 @@ func (d Depot) PublishRoot(ctx context.Context, t *signed.Trust, body []byte) er
 	return errors.Join(fmt.Errorf("%s: %w", Root(r.Version), ErrLost), err)
 }
 
-// NextSerial is the serial of what is published next in a place, last being the highest that is known to have been taken by gateways there, 0: none.
-func NextSerial(t *signed.Trust, last uint64) (uint64, error) {
-	n := max(last+1, t.Floor(signed.RoleDeploy), 1)
-	if n > strict.SerialMost {
-		return 0, errors.New("the serials are used up, which no operator does: replace all keys of the role deploy (weir keys rotate), and raise no floor")
-	}
-	return n, nil
-}
-
-// HistoryLast is the highest serial of a channel's history that counts, 0: none: where the roll-out itself was damaged, the next one has to be above it. At most the newest 1000 are looked at.
+// HistoryLast is the highest serial of a channel's history that counts, 0: none: where the roll-out itself was damaged, the next one has to be above it. At most 1000 that count are
+// looked at; what does not count is no reason to miss one that does.
 func (d Depot) HistoryLast(ctx context.Context, t *signed.Trust, channel string) (last uint64, releases []string, err error) {
 	var serials []uint64
 	err = bucket.Each(ctx, d.Bucket, Channels+bucket.Escape(channel)+"/history/", func(o bucket.Object) error {
@@ -251,7 +242,11 @@ func (d Depot) HistoryLast(ctx context.Context, t *signed.Trust, channel string)
 	}
 	sort.Slice(serials, func(i, j int) bool { return serials[i] > serials[j] }) // names order 10 before 9
 	seen := map[string]bool{}
-	for _, serial := range serials[:min(len(serials), historyMost)] {
+	count := 0
+	for i, serial := range serials {
+		if count >= historyMost || i >= rubbishMost {
+			break
+		}
 		body, _, err := d.Read(ctx, History(channel, serial), "")
 		if errors.Is(err, bucket.ErrNotFound) || errors.Is(err, bucket.ErrTooLarge) {
 			continue
@@ -264,7 +259,7 @@ func (d Depot) HistoryLast(ctx context.Context, t *signed.Trust, channel string)
 			continue
 		}
 		if r, err := document.DecodeRollout(payload); err == nil && r.Fleet == t.Fleet() && r.Channel == channel && r.Serial == serial {
-			last = max(last, serial)
+			last, count = max(last, serial), count+1
 			if !seen[r.Release] {
 				seen[r.Release] = true
 				releases = append(releases, r.Release)
@@ -274,8 +269,11 @@ func (d Depot) HistoryLast(ctx context.Context, t *signed.Trust, channel string)
 	return last, releases, nil
 }
 
-// historyMost is how many documents of the history are read: a hundred roll-outs of ten waves.
-const historyMost = 1000
+// historyMost is how many documents of the history count: a hundred roll-outs of ten waves. rubbishMost bounds what is read for them where somebody has written what does not count.
+const (
+	historyMost = 1000
+	rubbishMost = 10 * historyMost
+)
 
 func shaOf(b []byte) string {
 	sum := sha256.Sum256(b)

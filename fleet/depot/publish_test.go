@@ -315,3 +315,22 @@ func TestClock(t *testing.T) {
 		t.Errorf("%d, %v", ms, err)
 	}
 }
+
+// TestNamesThatDoNotCountHideNone: whoever may write to the store can write any number of names that are newer than all that count.
+func TestNamesThatDoNotCountHideNone(t *testing.T) {
+	p := newPlant(t)
+	for serial := uint64(1); serial <= 3; serial++ {
+		if err := p.publish(p.rollout(serial, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replayed := p.rollout(3, nil).Bytes()
+	for n := range uint64(historyMost + 1) {
+		if err := p.store.Put(t.Context(), History("stable", strict.SerialMost-n), replayed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last, releases, err := p.HistoryLast(t.Context(), p.trust, "stable"); err != nil || last != 3 || len(releases) != 1 {
+		t.Errorf("%d, %q, %v", last, releases, err)
+	}
+}

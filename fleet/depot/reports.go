@@ -35,6 +35,8 @@ type Told struct {
 	// Of what a gateway says of itself:
 	Channel, Board, Arch, Version, Running string // Running is the release that it says it runs
 	Problem                                string // the first one
+	Root                                   uint64 // the newest root document that it knows
+	Serials                                Serials
 	// Of how it fares in a roll-out:
 	Release, State, Outcome, Why, From, To string
 }
@@ -125,24 +127,43 @@ func (r *Reader) Gateways(ctx context.Context, bodies bool) (map[string]Told, Su
 		}
 		return all, Summary{}, nil
 	}
-	return r.read(ctx, r.states, found, func(gateway string, body []byte) (Told, error) {
-		payload, verified, err := r.verified(gateway, body, signed.TypeState)
-		if err != nil {
-			return Told{}, err
-		}
-		s, err := document.DecodeState(payload)
-		if err != nil {
-			return Told{}, err
-		}
-		if s.Gateway != gateway && !r.fault.anyName {
-			return Told{}, errNames
-		}
-		t := Told{Verified: verified, Channel: s.Channel, Board: s.Board, Arch: s.Arch, Version: s.Version, Running: s.Release}
-		if len(s.Problems) > 0 {
-			t.Problem = document.Clean(s.Problems[0], wordsMost)
-		}
-		return t, nil
-	})
+	return r.read(ctx, r.states, found, r.state)
+}
+
+// state is what a gateway says of itself.
+func (r *Reader) state(gateway string, body []byte) (Told, error) {
+	payload, verified, err := r.verified(gateway, body, signed.TypeState)
+	if err != nil {
+		return Told{}, err
+	}
+	s, err := document.DecodeState(payload)
+	if err != nil {
+		return Told{}, err
+	}
+	if s.Gateway != gateway && !r.fault.anyName {
+		return Told{}, errNames
+	}
+	t := Told{Verified: verified, Channel: s.Channel, Board: s.Board, Arch: s.Arch, Version: s.Version, Running: s.Release, Root: s.Root, Serials: serialsOf(s)}
+	if len(s.Problems) > 0 {
+		t.Problem = document.Clean(s.Problems[0], wordsMost)
+	}
+	return t, nil
+}
+
+// Gateway gives what one gateway says of itself, alone; none where it has said nothing, or nothing that counts.
+func (r *Reader) Gateway(ctx context.Context, gateway string) (map[string]Told, error) {
+	body, _, err := r.Depot.Read(ctx, State(gateway), "")
+	switch {
+	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLarge):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the report of %s: %w", gateway, err)
+	}
+	t, err := r.state(gateway, body)
+	if err != nil { // somebody's rubbish keeps nobody from ordering
+		return nil, nil
+	}
+	return map[string]Told{gateway: t}, nil
 }
 
 // Progress gives how the gateways fare in a roll-out.

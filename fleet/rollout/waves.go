@@ -22,8 +22,8 @@ func ParseWaves(text string) (waves []document.Wave, err error) {
 		}
 		if timed {
 			d, err := time.ParseDuration(soak)
-			if err != nil || d < 0 {
-				return nil, fmt.Errorf("wave %d, %q: want a time behind the colon, as 24h or 90m", i+1, part)
+			if err != nil || d < 0 || d%time.Millisecond != 0 { // below a millisecond it would be no time at all
+				return nil, fmt.Errorf("wave %d, %q: want a time in whole milliseconds behind the colon, as 24h or 90m", i+1, part)
 			}
 			w.SoakMs = d.Milliseconds()
 		}

@@ -55,7 +55,7 @@ func (f *centralFlags) add(c *cobra.Command) {
 }
 
 // open gives a fetcher by config and flags.
-func (f *centralFlags) open(o *options) (*central.Fetcher, *config.Config, error) {
+func (f *centralFlags) open(ctx context.Context, o *options) (*central.Fetcher, *config.Config, error) {
 	cfg, err := config.Load(o.config)
 	if err != nil {
 		return nil, nil, usageError{err}
@@ -92,7 +92,7 @@ func (f *centralFlags) open(o *options) (*central.Fetcher, *config.Config, error
 		out.Trust = central.Trust{key.Public().(ed25519.PublicKey)}
 	}
 	if f.identity != "" {
-		b, err := os.ReadFile(f.identity)
+		b, err := readSmall(ctx, f.identity)
 		if err != nil {
 			return nil, nil, usageError{err}
 		}
@@ -105,7 +105,7 @@ func (f *centralFlags) open(o *options) (*central.Fetcher, *config.Config, error
 
 // list gives the uploads, too.
 func (f *centralFlags) list(ctx context.Context, o *options) (*central.Fetcher, *config.Config, []central.Listed, error) {
-	fetcher, cfg, err := f.open(o)
+	fetcher, cfg, err := f.open(ctx, o)
 	if err != nil {
 		return nil, nil, nil, err
 	}

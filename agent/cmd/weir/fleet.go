@@ -103,14 +103,14 @@ func (f *fleetFlags) open(c *cobra.Command) (*fleet, error) {
 	if len(roots) == 0 {
 		roots = []string{rootDefault}
 	}
-	trust, err := readTrust(roots)
+	trust, err := readTrust(c.Context(), roots)
 	if err != nil {
 		if len(f.roots) == 0 && errors.Is(err, fs.ErrNotExist) {
 			err = usageError{fmt.Errorf("no --root, and no %s: nothing says whose signatures count", rootDefault)}
 		}
 		return nil, err
 	}
-	keys, err := f.readKeys()
+	keys, err := f.readKeys(c.Context())
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -150,7 +150,7 @@ func (f *fleetFlags) bucket() (bucket.Bucket, error) {
 
 // signers are those of the flags; none is an error.
 func (f *fleetFlags) signers(c *cobra.Command) ([]signed.Signer, error) {
-	list, err := f.sign.signers(c.ErrOrStderr())
+	list, err := f.sign.signers(c.Context(), c.ErrOrStderr())
 	if err == nil && len(list) == 0 {
 		err = usageError{errors.New("no key: give --key, or --sign-with and --public")}
 	}
@@ -180,7 +180,7 @@ func (f *fleetFlags) confirm(c *cobra.Command, question string) error {
 		return usageError{errors.New("nothing was done: nobody can be asked here; give --yes")}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
-	line, err := bufio.NewReader(in).ReadString('\n')
+	line, err := bufio.NewReader(heard(c.Context(), in)).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
 		return nil
 	}
@@ -207,27 +207,30 @@ func (fl *fleet) clock(c *cobra.Command, newest int64) int64 {
 }
 
 // readKeys are the keys that were named, or those that lie where such keys do. The file that was named has to be there.
-func (f *fleetFlags) readKeys() (map[string]ed25519.PublicKey, error) {
+func (f *fleetFlags) readKeys(ctx context.Context) (map[string]ed25519.PublicKey, error) {
 	switch f.deviceKeys {
 	case "", "none":
-		return readDeviceKeys("")
+		return readDeviceKeys(ctx, "")
 	case "default":
-		keys, err := readDeviceKeys(f.keysDefault)
+		keys, err := readDeviceKeys(ctx, f.keysDefault)
 		if errors.Is(err, fs.ErrNotExist) {
-			return readDeviceKeys("")
+			return readDeviceKeys(ctx, "")
 		}
 		return keys, err
 	}
-	return readDeviceKeys(f.deviceKeys)
+	return readDeviceKeys(ctx, f.deviceKeys)
 }
 
+// deviceKeysMost is room for half a million gateways.
+const deviceKeysMost = 64 << 20
+
 // readDeviceKeys reads lines GATEWAY ed25519:KEY. The key is behind the last space: names may have some.
-func readDeviceKeys(path string) (map[string]ed25519.PublicKey, error) {
+func readDeviceKeys(ctx context.Context, path string) (map[string]ed25519.PublicKey, error) {
 	keys := map[string]ed25519.PublicKey{}
 	if path == "" {
 		return keys, nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := readUpTo(ctx, path, deviceKeysMost)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +275,7 @@ func fleetRootCommand(f *fleetFlags) *cobra.Command {
 				return err
 			}
 			for _, path := range args {
-				_, b, err := readEnvelope(path)
+				_, b, err := readEnvelope(c.Context(), path)
 				if err != nil {
 					return err
 				}
@@ -296,7 +299,7 @@ func fleetPublishCommand(f *fleetFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e, _, err := readEnvelope(args[0])
+			e, _, err := readEnvelope(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

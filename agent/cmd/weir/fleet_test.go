@@ -204,6 +204,11 @@ func TestRolloutLife(t *testing.T) {
 	}
 	f.says(2, "want a share", roll("1.4.0", "--waves", "5")...)
 	f.says(2, "--max-failed", roll("1.4.0", "--max-failed", "5")...)
+	for flag, says := range map[string]string{"--silence=999us": "--silence 999µs: want a time in whole milliseconds, or 0: never", "--silence=-1s": "--silence", "--probation=1.5ms": "--probation 1.5ms", "--expires=1us": "--expires 1µs: want a time from now",
+		"--waves=1%:10us,100%": "whole milliseconds behind the colon", "--watch --every=0": "--every 0s: want 10ms at least"} {
+		f.says(2, says, roll("1.4.0", strings.Fields(flag)...)...)
+	}
+	f.says(2, "--watch -1s: want 10ms at least", "fleet", "reconcile", "--watch", "-1s")
 	f.says(2, "policy.window", roll("1.4.0", "--window", "always")...)
 	f.says(2, "nobody can be asked", append([]string{"fleet", "rollout", "1.4.0"}, deploy...)...)
 	f.says(2, "no key: give --key", "fleet", "rollout", "1.4.0", "--yes")
@@ -258,7 +263,7 @@ func TestRolloutLife(t *testing.T) {
 
 func (f *aFleet) trust() *signed.Trust {
 	f.t.Helper()
-	trust, err := readTrust([]string{f.at("keys/root.1.json")})
+	trust, err := readTrust(f.t.Context(), []string{f.at("keys/root.1.json")})
 	if err != nil {
 		f.t.Fatal(err)
 	}

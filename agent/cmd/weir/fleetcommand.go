@@ -25,7 +25,7 @@ type commandFlags struct {
 	allow, dryRun, stop, upload bool
 	again                       bool
 	expires                     time.Duration
-	whole                       bool
+	whole, replace              bool
 	boards                      []string
 	to                          string
 	publicKey                   string
@@ -70,6 +70,7 @@ func (k *commandFlags) add(c *cobra.Command) {
 	g.DurationVar(&k.expires, "expires", 7*24*time.Hour, "not behind that time from now; 0: without end")
 	g.BoolVar(&k.whole, "all", false, "all gateways of the channel")
 	g.StringArrayVar(&k.boards, "board", nil, "with --all: only gateways on that board; may be repeated")
+	g.BoolVar(&k.replace, "replace-unverified", false, "also where a list of commands lies that does not count")
 	g.StringVar(&k.to, "to", "", "of one gateway or --all: write the signed document there instead of publishing it, for others to sign (weir keys sign, weir fleet publish)")
 }
 
@@ -81,14 +82,12 @@ func (k *commandFlags) command(c *cobra.Command, fl *fleet, do string) (document
 	if one.ID == "" {
 		one.ID = fmt.Sprintf("%s-%s", do, now.UTC().Format("20060102T150405.000"))
 	}
-	if k.expires < 0 {
-		return one, usageError{fmt.Errorf("--expires %s: want a time from now, or 0: without end", k.expires)}
-	}
-	if k.expires > 0 {
-		one.ExpiresMs = now.Add(k.expires).UnixMilli()
+	var err error
+	if one.ExpiresMs, err = expiry(k.expires, now); err != nil {
+		return one, err
 	}
 	if k.file != "" {
-		b, err := readSmall(k.file)
+		b, err := readSmall(c.Context(), k.file)
 		if err != nil {
 			return one, usageError{err}
 		}
@@ -153,7 +152,7 @@ func (k *commandFlags) run(c *cobra.Command, do string, gateways []string) error
 	}
 	var envelopes []prepared
 	for _, scope := range scopes { // all are made, and signed, before one is published
-		p, err := fl.prepare(c, scope, one, signers)
+		p, err := fl.prepare(c, scope, one, k.replace, signers)
 		if err != nil {
 			return err
 		}
@@ -197,29 +196,31 @@ type prepared struct {
 	dropped  []document.Command
 }
 
-func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, signers []signed.Signer) (p prepared, err error) {
+func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, replace bool, signers []signed.Signer) (p prepared, err error) {
 	p.scope = scope
 	var list *document.Commands
 	if p.before, list, err = fl.CurrentCommands(c.Context(), fl.trust, scope); err != nil {
 		return p, err
 	}
-	if p.before.Err != nil {
-		return p, fmt.Errorf("what lies there does not count, and what serial the gateway has seen is not known: %w; remove it in the store, and raise the floor (weir keys rotate --floor) if it was a thief's", p.before.Err)
+	if p.before.Err != nil && !replace {
+		return p, fmt.Errorf("what lies there does not count: %w; --replace-unverified puts a new list in its place: its serial is above what the gateways report and have answered, and commands that were in the list and are not done are lost", p.before.Err)
 	}
 	if list == nil {
 		if list, err = depot.NewCommands(fl.trust.Fleet(), scope, 0); err != nil {
 			return p, err
 		}
 	}
-	answers, err := fl.answers(c, scope)
+	answers, answered, err := fl.answers(c, scope, list)
 	if err != nil {
 		return p, err
 	}
-	last := list.Serial
-	for n := range answers {
-		last = max(last, n) // the list was removed: gateways remember
+	claims, err := fl.scopeClaims(c, scope)
+	if err != nil {
+		return p, err
 	}
-	next, err := depot.NextSerial(fl.trust, last)
+	a := depot.AheadOf(list.Serial, claims)
+	tellAhead(c.ErrOrStderr(), scope, &a)
+	next, err := depot.NextSerial(fl.trust, max(list.Serial, answered, a.Most)) // the list was removed, or the store restored: gateways remember
 	if err != nil {
 		return p, err
 	}
@@ -236,23 +237,6 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, s
 	}
 	p.envelope, err = fl.seal(c.Context(), signed.TypeCommands, payload, signers)
 	return p, err
-}
-
-// answers are the serials of a gateway's scope that have a result. Of a channel's commands nobody knows who has still to do them.
-func (fl *fleet) answers(c *cobra.Command, scope string) (map[uint64]bool, error) {
-	m := map[uint64]bool{}
-	gateway, is := scopeOf(scope)
-	if !is {
-		return m, nil
-	}
-	since := fl.trust.Since(signed.RoleDeploy)
-	err := bucket.Each(c.Context(), fl.Bucket, depot.ReportsOf(gateway)+"result/", func(o bucket.Object) error {
-		if n, err := depot.Parse(o.Name); err == nil && n.Kind == depot.KindResult && n.Scope == scope && n.Since == since {
-			m[n.Number] = true
-		}
-		return nil
-	})
-	return m, err
 }
 
 func scopeOf(scope string) (gateway string, is bool) {

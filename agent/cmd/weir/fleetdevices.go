@@ -85,7 +85,7 @@ func (fl *fleet) pin(c *cobra.Command, path string, rows []deviceRow) error {
 	} else if len(b) > 0 && b[len(b)-1] != '\n' {
 		return usageError{fmt.Errorf("%s does not end with a line's end", path)}
 	}
-	have, err := readDeviceKeys(path)
+	have, err := readDeviceKeys(c.Context(), path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return usageError{err}
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -20,7 +21,11 @@ import (
 
 // gateways are those of the channel, with what they said last.
 func (fl *fleet) gateways(c *cobra.Command) (map[string]depot.Told, depot.Summary, error) {
-	all, s, err := fl.reader.Gateways(c.Context(), true)
+	return fl.gatewaysWithin(c.Context())
+}
+
+func (fl *fleet) gatewaysWithin(ctx context.Context) (map[string]depot.Told, depot.Summary, error) {
+	all, s, err := fl.reader.Gateways(ctx, true)
 	if err != nil {
 		return nil, s, err
 	}
@@ -37,18 +42,25 @@ func known(all map[string]depot.Told) map[string]rollout.Gateway {
 	return m
 }
 
-// facts reads all that a verdict needs.
-func (fl *fleet) facts(c *cobra.Command, r *document.Rollout) (*rollout.Facts, map[string]depot.Told, depot.Summary, error) {
+// findings are all that a verdict needs.
+type findings struct {
+	rollout.Facts
+	told    map[string]depot.Told // how the gateways fare
+	summary depot.Summary
+	ahead   depot.Ahead
+}
+
+func (fl *fleet) facts(c *cobra.Command, r *document.Rollout) (*findings, error) {
 	all, s, err := fl.gateways(c)
 	if err != nil {
-		return nil, nil, s, err
+		return nil, err
 	}
 	told, more, err := fl.reader.Progress(c.Context(), r.ID)
-	s.Add(more)
 	if err != nil {
-		return nil, nil, s, err
+		return nil, err
 	}
-	f := &rollout.Facts{Gateways: known(all), Reports: make(map[string]rollout.Report, len(told))}
+	s.Add(more)
+	f := rollout.Facts{Gateways: known(all), Reports: make(map[string]rollout.Report, len(told))}
 	newest := int64(0)
 	for _, t := range all {
 		newest = max(newest, t.WrittenMs)
@@ -57,9 +69,9 @@ func (fl *fleet) facts(c *cobra.Command, r *document.Rollout) (*rollout.Facts, m
 		f.Reports[name] = rollout.Report{Release: t.Release, State: t.State, Outcome: t.Outcome, WrittenMs: t.WrittenMs}
 		newest = max(newest, t.WrittenMs)
 	}
-	plantedBlindness(f)
+	plantedBlindness(&f)
 	f.NowMs = fl.clock(c, newest) // behind the lists: nothing in them is of later
-	return f, told, s, nil
+	return &findings{f, told, s, fl.ahead(all, r.Serial)}, nil
 }
 
 // standing is where a roll-out is.
@@ -76,7 +88,8 @@ type standing struct {
 	Since      time.Time        `json:"wave_since"` // by the store's clock
 	Verdict    *rollout.Verdict `json:"verdict"`
 	Bad        []badGateway     `json:"bad,omitempty"`
-	Unverified int              `json:"unverified"` // reports of gateways whose key is not known
+	Ahead      *depot.Ahead     `json:"gateways_ahead,omitempty"` // the store holds an older document than gateways have verified
+	Unverified int              `json:"unverified"`               // reports of gateways whose key is not known
 	Refused    map[string]int   `json:"refused,omitempty"`
 	Example    string           `json:"refused_example,omitempty"`
 }
@@ -92,11 +105,15 @@ type badGateway struct {
 // badMost is how many of them are shown.
 const badMost = 20
 
-func stand(fl *fleet, r *document.Rollout, version string, v *rollout.Verdict, told map[string]depot.Told, s depot.Summary) *standing {
+func stand(fl *fleet, r *document.Rollout, version string, v *rollout.Verdict, f *findings) *standing {
+	s := &f.summary
 	st := &standing{Channel: fl.channel, ID: r.ID, Serial: r.Serial, Release: r.Release, Version: version, Wave: r.Wave + 1, Waves: rollout.FormatWaves(r.Waves), Permille: r.Permille, Halted: r.Halted,
 		Since: time.UnixMilli(r.WaveMs).UTC(), Verdict: v, Unverified: s.Unverified, Refused: s.Refused, Example: s.Example}
-	for _, name := range slices.Sorted(maps.Keys(told)) {
-		t := told[name]
+	if f.ahead.Gateways+f.ahead.Beyond > 0 {
+		st.Ahead = &f.ahead
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.told)) {
+		t := f.told[name]
 		if t.Release == r.Release && t.Outcome != "" && t.Outcome != rollout.Committed && len(st.Bad) < badMost {
 			st.Bad = append(st.Bad, badGateway{name, t.State, t.Outcome, t.Why})
 		}
@@ -124,6 +141,9 @@ func (st *standing) print(w io.Writer) {
 		fmt.Fprintf(w, "    %s: %s: %s\n", b.Gateway, b.Outcome, oneLine(b.Why))
 	}
 	fmt.Fprintf(w, "  %s\n", st.Verdict.Why)
+	if st.Ahead != nil {
+		tellAhead(w, "rollout/"+st.Channel, st.Ahead)
+	}
 	tellSummary(w, st.Unverified, st.Refused, st.Example)
 }
 
@@ -172,25 +192,31 @@ func fleetStatusCommand(f *fleetFlags) *cobra.Command {
 			}
 			_, r, err := fl.current(c)
 			if err != nil {
+				if all, _, rerr := fl.gateways(c); rerr == nil { // the store may have lost what gateways have seen
+					a := fl.ahead(all, 0)
+					tellAhead(c.ErrOrStderr(), "rollout/"+fl.channel, &a)
+				}
 				return err
 			}
-			facts, told, s, err := fl.facts(c, r)
+			facts, err := fl.facts(c, r)
 			if err != nil {
 				return err
 			}
-			v := rollout.Judge(r, facts)
-			st := stand(fl, r, fl.versionOf(c, r.Release), &v, told, s)
+			v := rollout.Judge(r, &facts.Facts)
+			st := stand(fl, r, fl.versionOf(c, r.Release), &v, facts)
 			if err := f.say(c, st, func() { st.print(c.OutOrStdout()) }); err != nil {
 				return err
 			}
-			return attention(r, &v)
+			return attention(r, &v, fl.stands(&facts.ahead))
 		},
 	}
 }
 
 // attention is the error of what waits for somebody.
-func attention(r *document.Rollout, v *rollout.Verdict) error {
+func attention(r *document.Rollout, v *rollout.Verdict, behind bool) error {
 	switch {
+	case behind:
+		return fmt.Errorf("%w: gateways have verified a newer document than the store holds, and refuse that one", errAttention)
 	case r.Halted:
 		return fmt.Errorf("%w: the roll-out is halted", errAttention)
 	case v.Stuck:

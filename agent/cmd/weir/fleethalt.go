@@ -23,7 +23,7 @@ func fleetHaltCommand(f *fleetFlags) *cobra.Command {
 	why := ""
 	c := &cobra.Command{
 		Use: "halt", Short: "Halt the roll-out of a channel: nobody begins, who has not switched goes back to work", Args: usageArgs(cobra.NoArgs),
-		Long: "Asks nothing, and reads no report: it is for an emergency. weir fleet resume goes on.",
+		Long: "Asks nothing, and reads no report before it is published: it is for an emergency. Then it looks, for a minute at most, whether gateways have verified a newer document than the store held, and publishes it above that. weir fleet resume goes on.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			signers, err := f.signers(c)
 			if err != nil {
@@ -40,17 +40,18 @@ func fleetHaltCommand(f *fleetFlags) *cobra.Command {
 				}
 				if r.Halted {
 					fmt.Fprintf(c.OutOrStdout(), "roll-out %s is halted already: %s\n", r.ID, r.WhyHalt)
-					return nil
+					return fl.above(c, r, r.Serial, signers)
 				}
 				n := rollout.Halt(r, why, time.Now().UnixMilli())
 				err = fl.publishRollout(c, before, n, signers)
 				if errors.Is(err, depot.ErrLost) && try < haltTries {
 					continue
 				}
-				if err == nil {
-					fmt.Fprintf(c.OutOrStdout(), "halted: roll-out %s, serial %d\n", n.ID, n.Serial)
+				if err != nil {
+					return err
 				}
-				return err
+				fmt.Fprintf(c.OutOrStdout(), "halted: roll-out %s, serial %d\n", n.ID, n.Serial)
+				return fl.above(c, n, r.Serial, signers)
 			}
 		},
 	}
@@ -77,7 +78,7 @@ func fleetResumeCommand(f *fleetFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			facts, _, _, err := fl.facts(c, was)
+			facts, err := fl.facts(c, was)
 			if err != nil {
 				return err
 			}
@@ -94,7 +95,9 @@ func fleetResumeCommand(f *fleetFlags) *cobra.Command {
 					return err
 				}
 			}
-			v := rollout.Judge(n, facts)
+			n.Serial = max(n.Serial, facts.ahead.Most+1)
+			tellAhead(c.ErrOrStderr(), "rollout/"+fl.channel, &facts.ahead)
+			v := rollout.Judge(n, &facts.Facts)
 			if v.Halt {
 				return usageError{fmt.Errorf("it would be halted again at once: %s; see weir fleet status, and give a higher --max-failed", v.Why)}
 			}
@@ -121,7 +124,12 @@ func fleetReconcileCommand(f *fleetFlags) *cobra.Command {
 		Long: `For cron, or a loop with --watch. What is published needs the deploy key; without one the verdict is told, and the exit code is 10 when there was something to publish. It asks nothing: the roll-out itself,
 which was signed, says when to do what. Two that run at once do not disturb each other.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			signers, err := f.sign.signers(c.ErrOrStderr())
+			if watch != 0 {
+				if err := often("watch", watch); err != nil {
+					return err
+				}
+			}
+			signers, err := f.sign.signers(c.Context(), c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -187,19 +195,20 @@ func (fl *fleet) reconcileOnce(c *cobra.Command, signers []signed.Signer, versio
 	if *version == "" {
 		*version = fl.versionOf(c, r.Release)
 	}
-	facts, told, s, err := fl.facts(c, r)
+	facts, err := fl.facts(c, r)
 	if err != nil {
 		return nil, err
 	}
-	v := rollout.Judge(r, facts)
-	st := stand(fl, r, *version, &v, told, s)
-	next := rollout.Next(r, v, facts.NowMs, time.Now().UnixMilli())
+	v := rollout.Judge(r, &facts.Facts)
+	st := stand(fl, r, *version, &v, facts)
+	next, behind := rollout.Next(r, v, facts.NowMs, time.Now().UnixMilli()), fl.stands(&facts.ahead)
 	switch {
-	case next == nil:
-		return st, attention(r, &v)
+	case next == nil, behind && !next.Halted: // an old document is not what gateways should go on with because time has passed
+		return st, attention(r, &v, behind)
 	case len(signers) == 0:
 		return st, fmt.Errorf("%w: no key was given to publish what follows", errAttention)
 	}
+	next.Serial = max(next.Serial, facts.ahead.Most+1)
 	if err := fl.publishRollout(c, before, next, signers); err != nil {
 		return st, err
 	}

@@ -91,19 +91,24 @@ func (r *rolloutFlags) document(fl *fleet, release *releaseRow, serial uint64, n
 	if err != nil {
 		return nil, err
 	}
+	silence, err := wholeMs("silence", r.silence, "never")
+	if err != nil {
+		return nil, err
+	}
+	probation, err := wholeMs("probation", r.probation, "the gateway's setting")
+	if err != nil {
+		return nil, err
+	}
 	now := time.Now()
 	if r.id == "" {
 		r.id = fmt.Sprintf("%s-%s", release.Version, now.UTC().Format("20060102T150405"))
 	}
 	d := &document.Rollout{Fleet: fl.trust.Fleet(), Serial: serial, Channel: fl.channel, ID: r.id, Release: release.Release, CreatedMs: now.UnixMilli(), Permille: waves[0].Permille,
 		Audience: document.Audience{Gateways: r.gateways, Boards: r.boards},
-		Policy:   document.Policy{Savepoint: r.savepoint, ProbationMs: r.probation.Milliseconds(), DiscardState: r.discard, AllowDuplicates: r.duplicates, Window: r.window, Again: r.again},
-		Limits:   document.Limits{MaxFailedPermille: limit, MinReports: r.minReports, SilenceMs: r.silence.Milliseconds()}, Waves: waves, WaveMs: nowMs}
-	if r.expires < 0 {
-		return nil, usageError{fmt.Errorf("--expires %s: want a time from now, or 0: without end", r.expires)}
-	}
-	if r.expires > 0 {
-		d.ExpiresMs = now.Add(r.expires).UnixMilli()
+		Policy:   document.Policy{Savepoint: r.savepoint, ProbationMs: probation, DiscardState: r.discard, AllowDuplicates: r.duplicates, Window: r.window, Again: r.again},
+		Limits:   document.Limits{MaxFailedPermille: limit, MinReports: r.minReports, SilenceMs: silence}, Waves: waves, WaveMs: nowMs}
+	if d.ExpiresMs, err = expiry(r.expires, now); err != nil {
+		return nil, err
 	}
 	if _, err := d.Encode(); err != nil {
 		return nil, usageError{err}
@@ -111,7 +116,41 @@ func (r *rolloutFlags) document(fl *fleet, release *releaseRow, serial uint64, n
 	return d, nil
 }
 
+// wholeMs is a duration as documents have it; zero says what none means. What is below a millisecond would become that.
+func wholeMs(flag string, d time.Duration, zero string) (int64, error) {
+	if d < 0 || d%time.Millisecond != 0 {
+		return 0, usageError{fmt.Errorf("--%s %s: want a time in whole milliseconds, or 0: %s", flag, d, zero)}
+	}
+	return d.Milliseconds(), nil
+}
+
+// expiry is when nobody begins any more; 0: never.
+func expiry(d time.Duration, now time.Time) (int64, error) {
+	switch {
+	case d < 0 || d > 0 && d < time.Millisecond:
+		return 0, usageError{fmt.Errorf("--expires %s: want a time from now, a millisecond at least, or 0: without end", d)}
+	case d == 0:
+		return 0, nil
+	}
+	return now.Add(d).UnixMilli(), nil
+}
+
+// everyLeast is how often somebody may look at the store who stays.
+const everyLeast = 10 * time.Millisecond
+
+func often(flag string, d time.Duration) error {
+	if d < everyLeast {
+		return usageError{fmt.Errorf("--%s %s: want %s at least", flag, d, everyLeast)}
+	}
+	return nil
+}
+
 func (r *rolloutFlags) run(c *cobra.Command, what string) error {
+	if r.watch {
+		if err := often("every", r.every); err != nil {
+			return err
+		}
+	}
 	signers, err := r.signers(c)
 	if err != nil {
 		return err
@@ -131,7 +170,11 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 	if before.Err != nil && !r.replace {
 		return usageError{fmt.Errorf("%w; --replace-unverified puts this roll-out in its place", before.Err)}
 	}
-	serial, floor, err := fl.past(c, was)
+	all, _, err := fl.gateways(c)
+	if err != nil {
+		return err
+	}
+	serial, floor, err := fl.past(c, was, all)
 	if err != nil {
 		return err
 	}
@@ -150,10 +193,7 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 	if used, err := fl.Bucket.List(c.Context(), depot.ProgressOf(d.ID), ""); err != nil || len(used) > 0 || was != nil && was.ID == d.ID {
 		return errors.Join(err, usageError{fmt.Errorf("there was a roll-out %s already: give another --id", d.ID)})
 	}
-	p, err := fl.plan(c, release, was, d)
-	if err != nil {
-		return err
-	}
+	p := planOf(all, release, was, d)
 	if r.output != "json" {
 		p.print(c.OutOrStdout())
 	}
@@ -181,7 +221,7 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 }
 
 // past gives the serial that comes next, and the highest floor of secure versions of what was rolled out in the channel.
-func (fl *fleet) past(c *cobra.Command, was *document.Rollout) (serial, floor uint64, err error) {
+func (fl *fleet) past(c *cobra.Command, was *document.Rollout, all map[string]depot.Told) (serial, floor uint64, err error) {
 	last, releases, err := fl.HistoryLast(c.Context(), fl.trust, fl.channel)
 	if err != nil {
 		return 0, 0, err
@@ -200,7 +240,9 @@ func (fl *fleet) past(c *cobra.Command, was *document.Rollout) (serial, floor ui
 		}
 		floor = max(floor, r.MinSecureVersion)
 	}
-	serial, err = depot.NextSerial(fl.trust, last)
+	a := fl.ahead(all, last)
+	tellAhead(c.ErrOrStderr(), "rollout/"+fl.channel, &a)
+	serial, err = depot.NextSerial(fl.trust, a.Most)
 	return serial, floor, err
 }
 
@@ -222,11 +264,7 @@ type rolloutPlan struct {
 	replaced *document.Rollout
 }
 
-func (fl *fleet) plan(c *cobra.Command, release *releaseRow, was, d *document.Rollout) (*rolloutPlan, error) {
-	all, _, err := fl.gateways(c)
-	if err != nil {
-		return nil, err
-	}
+func planOf(all map[string]depot.Told, release *releaseRow, was, d *document.Rollout) *rolloutPlan {
 	p := &rolloutPlan{ID: d.ID, Channel: d.Channel, Serial: d.Serial, Version: release.Version, Release: release.Release, Known: len(all), Waves: rollout.Plan(d, known(all)), from: map[string]int{}, replaced: was}
 	if was != nil {
 		p.Replaces = was.ID
@@ -249,7 +287,7 @@ func (fl *fleet) plan(c *cobra.Command, release *releaseRow, was, d *document.Ro
 			p.Away++
 		}
 	}
-	return p, nil
+	return p
 }
 
 func (p *rolloutPlan) print(w io.Writer) {

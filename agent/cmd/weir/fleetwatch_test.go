@@ -50,6 +50,7 @@ func TestConfirm(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &cobra.Command{}
+		c.SetContext(t.Context())
 		var asked bytes.Buffer
 		c.SetIn(near)
 		c.SetErr(&asked)
@@ -70,6 +71,7 @@ func TestConfirm(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &cobra.Command{}
+		c.SetContext(t.Context())
 		c.SetIn(f)
 		if err := (&fleetFlags{}).confirm(c, "?"); err == nil || !strings.Contains(err.Error(), "give --yes") {
 			t.Errorf("%s: %v", in, err)
@@ -80,6 +82,7 @@ func TestConfirm(t *testing.T) {
 		f.Close()
 	}
 	c := &cobra.Command{}
+	c.SetContext(t.Context())
 	c.SetIn(strings.NewReader("y\n"))
 	if err := (&fleetFlags{}).confirm(c, "?"); err == nil {
 		t.Error("who is no file at all can say yes")
@@ -170,7 +173,7 @@ func TestDeviceKeysLieBesideTheRoot(t *testing.T) {
 	count := func(named string, want int) {
 		t.Helper()
 		f.deviceKeys = named
-		if keys, err := f.readKeys(); err != nil || len(keys) != want {
+		if keys, err := f.readKeys(t.Context()); err != nil || len(keys) != want {
 			t.Errorf("%q: %d keys, want %d, %v", named, len(keys), want, err)
 		}
 	}
@@ -184,14 +187,14 @@ func TestDeviceKeysLieBesideTheRoot(t *testing.T) {
 	count("", 0)
 	count(f.keysDefault, 1)
 	f.deviceKeys = filepath.Join(dir, "other")
-	if _, err := f.readKeys(); err == nil {
+	if _, err := f.readKeys(t.Context()); err == nil {
 		t.Error("a file that was named and is not there counts as no keys")
 	}
 	if err := os.WriteFile(f.keysDefault, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f.deviceKeys = "default"
-	if _, err := f.readKeys(); err == nil {
+	if _, err := f.readKeys(t.Context()); err == nil {
 		t.Error("a file that cannot be read counts as no keys")
 	}
 }

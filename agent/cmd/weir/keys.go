@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -43,19 +44,19 @@ func (f *signFlags) add(c *cobra.Command) {
 }
 
 // signers reads the keys; say is where the command of --sign-with may ask.
-func (f *signFlags) signers(say io.Writer) (list []signed.Signer, err error) {
+func (f *signFlags) signers(ctx context.Context, say io.Writer) (list []signed.Signer, err error) {
 	if (f.with == "") != (f.public == "") {
 		return nil, usageError{errors.New("--sign-with and --public: both or none")}
 	}
 	for _, path := range f.keys {
-		key, err := signed.ReadPrivate(path)
+		key, err := await(ctx, func() (ed25519.PrivateKey, error) { return signed.ReadPrivate(path) })
 		if err != nil {
 			return nil, usageError{err}
 		}
 		list = append(list, signed.KeySigner(key))
 	}
 	if f.with != "" {
-		key, err := signed.ReadPublic(f.public)
+		key, err := await(ctx, func() (ed25519.PublicKey, error) { return signed.ReadPublic(f.public) })
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -94,8 +95,8 @@ func (p perRole) numbers(flag string, do func(role signed.Role, n int)) error {
 }
 
 // readEnvelope reads a file that holds one.
-func readEnvelope(path string) (*signed.Envelope, []byte, error) {
-	b, err := readSmall(path)
+func readEnvelope(ctx context.Context, path string) (*signed.Envelope, []byte, error) {
+	b, err := readSmall(ctx, path)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
@@ -107,10 +108,10 @@ func readEnvelope(path string) (*signed.Envelope, []byte, error) {
 }
 
 // readTrust walks a chain of roots, the first of which is believed.
-func readTrust(paths []string) (*signed.Trust, error) {
+func readTrust(ctx context.Context, paths []string) (*signed.Trust, error) {
 	var t *signed.Trust
 	for i, path := range paths {
-		b, err := readSmall(path)
+		b, err := readSmall(ctx, path)
 		if err != nil {
 			return nil, usageError{err}
 		}

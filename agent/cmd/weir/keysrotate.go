@@ -56,11 +56,11 @@ func (f *rotateFlags) run(c *cobra.Command) (*signed.Trust, *signed.Envelope, er
 	if err := refuseExisting(f.to); err != nil {
 		return nil, nil, err
 	}
-	t, err := readTrust([]string{f.root})
+	t, err := readTrust(c.Context(), []string{f.root})
 	if err != nil {
 		return nil, nil, err
 	}
-	signers, err := f.sign.signers(c.ErrOrStderr())
+	signers, err := f.sign.signers(c.Context(), c.ErrOrStderr())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -39,14 +39,14 @@ is the document itself, and the envelope is written to --to. With --root only ke
 }
 
 func (f *keysSignFlags) run(o *options, c *cobra.Command, path string) error {
-	signers, err := f.sign.signers(c.ErrOrStderr())
+	signers, err := f.sign.signers(c.Context(), c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	if len(signers) == 0 {
 		return usageError{errors.New("no key: give --key, or --sign-with and --public")}
 	}
-	trust, err := readTrust(f.roots)
+	trust, err := readTrust(c.Context(), f.roots)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (f *keysSignFlags) run(o *options, c *cobra.Command, path string) error {
 // open reads the envelope, or makes one, and says where it is written.
 func (f *keysSignFlags) open(c *cobra.Command, path string) (*signed.Envelope, string, error) {
 	if f.typ == "" {
-		e, _, err := readEnvelope(path)
+		e, _, err := readEnvelope(c.Context(), path)
 		if f.to == "" {
 			return e, path, err
 		}
@@ -92,7 +92,7 @@ func (f *keysSignFlags) open(c *cobra.Command, path string) (*signed.Envelope, s
 	if err := refuseExisting(f.to); err != nil {
 		return nil, "", err
 	}
-	payload, err := readSmall(path)
+	payload, err := readSmall(c.Context(), path)
 	if err != nil {
 		return nil, "", usageError{err}
 	}

@@ -26,11 +26,11 @@ func keysVerifyCommand(o *options) *cobra.Command {
 		Long: `Verifies as a gateway does, up to what only a gateway knows: serials that it has seen, its channel, board and clock. --root is the root document that is believed; a chain of them is given by repeating it,
 in order. Without --root a root document is only asked whether it agrees with itself, and anything else is described. Exit code 0: it would be taken; 1: not.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			trust, err := readTrust(roots)
+			trust, err := readTrust(c.Context(), roots)
 			if err != nil {
 				return err
 			}
-			e, b, err := readEnvelope(args[0])
+			e, b, err := readEnvelope(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -200,7 +200,7 @@ func compatOf(ctx context.Context, path, arch, backend, file string) (is documen
 	var b []byte
 	switch {
 	case file != "":
-		if b, err = readSmall(file); err != nil {
+		if b, err = readSmall(ctx, file); err != nil {
 			return is, err
 		}
 	case backend == "self" && arch == runtime.GOARCH:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +46,7 @@ at the end.`,
 			if err != nil {
 				return usageError{err}
 			}
-			in, err := openInput(input)
+			in, err := openInput(c.Context(), input, c.InOrStdin())
 			if err != nil {
 				return usageError{err}
 			}
@@ -92,13 +91,13 @@ func replayIn(ctx context.Context, s config.State, scratch string, options repla
 	return replay.Run(ctx, options)
 }
 
-func openInput(name string) (io.ReadCloser, error) {
+func openInput(ctx context.Context, name string, stdin io.Reader) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(os.Stdin), nil
+		return io.NopCloser(heard(ctx, stdin)), nil
 	}
-	f, err := os.Open(name)
+	f, err := openRead(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("open input: %w", err)
+		return nil, fmt.Errorf("input: %w", err)
 	}
 	return f, nil
 }

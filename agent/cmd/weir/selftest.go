@@ -23,7 +23,7 @@ An agent asks each program so before it installs it (weir upgrade).`,
 		Example: `  weir selftest -c weir.yaml`,
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := o.selftested(c.InOrStdin(), stdin)
+			cfg, err := o.selftested(heard(c.Context(), c.InOrStdin()), stdin)
 			if err != nil {
 				return usageError{err}
 			}

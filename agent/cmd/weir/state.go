@@ -108,7 +108,7 @@ func stateImportCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use: "import NEW-FILE", Short: "Make a savepoint of JSON lines on standard input, in the order of export", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			sum, err := savepoints.Import(c.Context(), disk.OS, c.InOrStdin(), args[0], log.NewCodec())
+			sum, err := savepoints.Import(c.Context(), disk.OS, heard(c.Context(), c.InOrStdin()), args[0], log.NewCodec())
 			if err != nil {
 				return err
 			}

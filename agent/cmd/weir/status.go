@@ -74,7 +74,7 @@ func printStatus(w io.Writer, s api.Status, format string) error {
 		fmt.Fprintf(t, "apply %d\t%s\t%s\t%s\n", p.Number, p.State, strings.Join(p.Changes, ", "), p.Reason)
 	}
 	if u := s.Upgrade; u != nil {
-		fmt.Fprintf(t, "upgrade %d\t%s\t%s to %s\t%s\n", u.Number, cmp.Or(u.State, "none"), u.From, u.To, cmp.Or(u.NotUsable, u.Why, u.Waits))
+		fmt.Fprintf(t, "upgrade %d\t%s\t%s to %s\t%s\n", u.Number, cmp.Or(u.State, "none"), u.From, u.To, cmp.Or(u.NotUsable, u.Stands, u.Why, u.Waits))
 	}
 	if f := s.Fleet; f != nil {
 		fmt.Fprintf(t, "fleet %s\t%s\troot %d\t%d commands under way\t%d results unsent\t%s\n", f.Channel, contactText(f), f.Root, f.Begun, f.Unsent, cmp.Or(f.Broken, f.Error))

@@ -35,7 +35,7 @@ Exit code 0: the order is recorded, or with --wait: the new program stays; 1: it
 			if u.File, err = filepath.Abs(args[0]); err != nil {
 				return err
 			}
-			if u.Release, err = readSmall(release); err != nil {
+			if u.Release, err = readSmall(c.Context(), release); err != nil {
 				return usageError{err}
 			}
 			client, err := o.client()
@@ -138,6 +138,9 @@ func printUpgradeText(w io.Writer, s *api.UpgradeStatus) {
 		fmt.Fprint(w, ", committed without contact to the fleet")
 	}
 	fmt.Fprintln(w)
+	if s.Stands != "" {
+		fmt.Fprintf(w, "           in vain, %d times: %s\n", s.Vain, s.Stands)
+	}
 	if s.Waits != "" {
 		fmt.Fprintf(w, "           %s\n", s.Waits)
 	}
