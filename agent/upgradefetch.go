@@ -68,7 +68,7 @@ func (u *upgrader) beginning() (*upgrade.Beginning, error) {
 	}
 	l, err := u.readLocal()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("what was asked for cannot be read any more: %w", err)
 	}
 	b := &upgrade.Beginning{
 		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard, Window: l.Window}, Expires: u.rec.Expires, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
@@ -121,7 +121,7 @@ func (u *upgrader) fetch(ctx context.Context) error {
 	}
 	l, err := u.readLocal()
 	if err != nil {
-		return err
+		return unfitFor(upgrade.CauseGate, "what was asked for cannot be read any more: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

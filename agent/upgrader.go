@@ -74,8 +74,8 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 		return nil, err
 	}
 	if !rec.Resting() {
-		if u.kept, err = u.readKept(); err != nil && !u.here.Rescue { // where nothing runs, it is of no use
-			return nil, err
+		if u.kept, err = u.readKept(); err != nil { // no start to come finds it otherwise, nor does the other program
+			a.log.Error("which config the upgrade began with cannot be read: the one of an ordinary start runs", "error", err)
 		}
 	}
 	if !a.runs() { // a tool: it is no start
