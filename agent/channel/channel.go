@@ -123,9 +123,12 @@ func New(c Config) (*Channel, error) {
 		c.random = rand.Float64
 	}
 	c.faults = plantedFaults(c.faults)
-	l, err := loadLedger(c.FS, c.Dir)
+	l, damaged, err := loadLedger(c.FS, c.Dir)
 	if err != nil {
 		return nil, err
+	}
+	if damaged != nil {
+		c.Log.Error("fleet's ledger is damaged, and its copy is taken", "error", damaged)
 	}
 	ch := &Channel{Config: c, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, stands: map[string]bool{}, told: map[string]bool{}, places: map[string]*toldOf{}, failed: map[string]string{},
 		work: make(chan *job), done: make(chan *job), asked: map[*order]time.Time{}, rung: make(chan struct{}, 1)}
