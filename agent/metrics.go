@@ -129,6 +129,7 @@ func writeUpgrade(w io.Writer, u *api.UpgradeStatus) {
 	metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_upgrade_state{state=%q,cause=%q}", u.State, u.Cause), 1)
 	metrics.WriteGaugeUint64(w, "weir_upgrade_tries", uint64(u.Tries))
 	metrics.WriteGaugeUint64(w, "weir_upgrade_held_bytes", uint64(u.Held))
+	metrics.WriteCounterUint64(w, "weir_upgrade_pieces_repeated_total", u.Repeated)
 	metrics.WriteGaugeUint64(w, "weir_upgrade_not_usable", flag(u.NotUsable != ""))
 }
 

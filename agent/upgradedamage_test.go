@@ -36,20 +36,9 @@ func TestDamagedOrder(t *testing.T) {
 			b.runsTo(s, 95)
 			b.upgradeTo("v2", nil)
 			b.ended()
-			dir := filepath.Join(b.dir, "state", "upgrade")
-			store := upgrade.Store{FS: disk.OS, Dir: dir}
-			r, err := store.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch r.State = c.in; c.in {
-			case upgrade.Fetching:
-				r.Savings, r.Tries, r.Minor = nil, 0, 0
-			case upgrade.Rollback:
-				r.Minor++
-			}
+			dir := b.recordIs(c.in)
 			name := filepath.Join(dir, localFile)
-			if err := errors.Join(store.Save(&r), os.Remove(name), damages[c.damage](name)); err != nil {
+			if err := errors.Join(os.Remove(name), damages[c.damage](name)); err != nil {
 				t.Fatal(err)
 			}
 			b.boot(s)
@@ -59,4 +48,48 @@ func TestDamagedOrder(t *testing.T) {
 			b.goesOnTo(121, 140)
 		})
 	}
+}
+
+// recordIs puts a switch that was made back to another state.
+func (b *bench) recordIs(state upgrade.State) (dir string) {
+	b.t.Helper()
+	dir = filepath.Join(b.dir, "state", "upgrade")
+	store := upgrade.Store{FS: disk.OS, Dir: dir}
+	r, err := store.Load()
+	if err == nil {
+		switch r.State = state; state {
+		case upgrade.Fetching:
+			r.Savings, r.Tries, r.Minor = nil, 0, 0
+		case upgrade.Rollback:
+			r.Minor++
+		}
+		err = store.Save(&r)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return dir
+}
+
+// TestFetchWhereOthersLie: what lies in the place of what is fetched is neither waited for nor written to, and the fetch comes to its end.
+func TestFetchWhereOthersLie(t *testing.T) {
+	b, s := newUpgradeBench(t)
+	b.runsTo(s, 95)
+	b.upgradeTo("v2", nil)
+	b.ended()
+	dir := b.recordIs(upgrade.Fetching)
+	precious := filepath.Join(b.dir, "precious")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(upgrade.Discard(disk.OS, dir), os.WriteFile(precious, []byte("precious"), 0o600), os.Symlink(precious, at("slot.part")), unix.Mkfifo(at("slot.of"), 0o600), os.MkdirAll(at("slot.of.tmp/x"), 0o700), os.Link(precious, at("slot"))); err != nil {
+		t.Fatal(err)
+	}
+	b.boot(s)
+	b.ended()
+	b.boot(s)
+	b.put(96, 120)
+	b.await("commit", upgradeIs(upgrade.Committed))
+	if text, err := os.ReadFile(precious); err != nil || string(text) != "precious" {
+		t.Errorf("what was linked to is %q now, %v", text, err)
+	}
+	b.goesOnTo(121, 140)
 }

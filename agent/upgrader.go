@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/agent/clock"
@@ -41,6 +42,8 @@ type upgrader struct {
 	least   time.Duration   // that it is on trial, whatever is set: a test has no time
 	checked map[string]uint64
 	lacks   string // why the fetch waits, as it was told last
+
+	repeated atomic.Uint64 // pieces that were asked for once more
 
 	fetchFor uint64    // the upgrade for which fetchAt was drawn
 	fetchAt  time.Time // when its pieces are fetched from
