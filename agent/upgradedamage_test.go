@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,8 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/fleet/depot"
+	"github.com/weirstream/weir/fleet/signed"
 	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/tests/rig"
 )
 
 // TestDamagedOrder: what was noted of the order beside the record is damaged, or in the way, while an upgrade is under way. The agent starts whichever program it is, and the upgrade ends.
@@ -92,4 +97,44 @@ func TestFetchWhereOthersLie(t *testing.T) {
 		t.Errorf("what was linked to is %q now, %v", text, err)
 	}
 	b.goesOnTo(121, 140)
+}
+
+// TestDamagedRoot: the next root is damaged on flash. The fleet directs the gateway, and it has the root again from the store.
+func TestDamagedRoot(t *testing.T) {
+	b := newFleetBench(t)
+	first, err := rig.FleetRoot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := signed.Parse(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := signed.DecodeRoot(e.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root.Version = 2
+	b.publish(depot.Root(2), signed.TypeRoot, root, "root")
+	isTwo := func(s *api.Status) bool { return s.Fleet != nil && s.Fleet.Root == 2 }
+	b.up()
+	b.await("root 2", isTwo)
+	b.halt()
+	name := filepath.Join(b.dir, "state", "upgrade", "root-2.json")
+	text, err := os.ReadFile(name)
+	if err == nil {
+		text[len(text)/2] ^= 4
+		err = os.WriteFile(name, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.up()
+	b.await("root 2 once more", isTwo)
+	if again, err := os.ReadFile(name); err != nil || bytes.Equal(again, text) {
+		t.Errorf("it is damaged still, %v", err)
+	}
+	b.put(1, 10)
+	b.await("delivery", at(10))
+	b.halt()
 }

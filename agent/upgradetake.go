@@ -50,7 +50,7 @@ func (u *upgrader) readKept() (string, error) {
 	return l.Config, err
 }
 
-// trust is the newest root document that this device knows.
+// trust is the newest root document that this device knows. One that is damaged here keeps nobody from what is known: the store has it, and it is kept anew.
 func (u *upgrader) trust() (*signed.Trust, error) {
 	file := u.agent.config.Fleet.Root
 	if file == "" {
@@ -73,7 +73,8 @@ func (u *upgrader) trust() (*signed.Trust, error) {
 			err = t.Advance(b)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("root document %d: %w", t.Version()+1, err)
+			u.agent.log.Warn("a root document is not taken; the one before counts until it is read from the store", "version", t.Version()+1, "error", err)
+			return t, nil
 		}
 	}
 }
