@@ -80,13 +80,16 @@ func (a *Agent) openApplier() (*applier, error) {
 	file := a.config.Digest()
 	runs, why := apply.Choose(&rec, file)
 	if kept := a.upgrader.kept; rec.Resting() && kept != "" && kept != file { // the savepoints are of the config that it began with
-		cfg, err := p.keptConfig(kept, true)
-		if err != nil {
+		switch cfg, err := p.keptConfig(kept, true); {
+		case err == nil:
+			a.log.Warn("the config file is not what runs", "file", a.config.File, "why", "an upgrade is under way")
+			a.config, p.rec = cfg, rec
+			return p, nil
+		case ofDisk(err):
 			return nil, err
+		default: // no start to come finds it otherwise, nor does the other program
+			a.log.Error("the config that the upgrade began with is not here: the one of an ordinary start runs", "error", err)
 		}
-		a.log.Warn("the config file is not what runs", "file", a.config.File, "why", "an upgrade is under way")
-		a.config, p.rec = cfg, rec
-		return p, nil
 	}
 	switch runs {
 	case apply.RunAdopt:

@@ -130,6 +130,7 @@ func writeUpgrade(w io.Writer, u *api.UpgradeStatus) {
 	metrics.WriteGaugeUint64(w, "weir_upgrade_tries", uint64(u.Tries))
 	metrics.WriteGaugeUint64(w, "weir_upgrade_held_bytes", uint64(u.Held))
 	metrics.WriteGaugeUint64(w, "weir_upgrade_vain_tries", uint64(u.Vain))
+	metrics.WriteCounterUint64(w, "weir_upgrade_pieces_repeated_total", u.Repeated)
 	metrics.WriteGaugeUint64(w, "weir_upgrade_not_usable", flag(u.NotUsable != ""))
 }
 

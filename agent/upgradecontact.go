@@ -12,7 +12,7 @@ import (
 // contactSpan is how long ago the fleet may have been heard last for a new program to have to hear it as well.
 const contactSpan = 24 * time.Hour
 
-// contact tells that this gateway hears its fleet: a document of it has asked for this very upgrade, or its store was read in full within a day, by this process.
+// contact tells that this gateway hears its fleet: a document of it has asked for this very upgrade, or one was read within a day, by this process.
 func (u *upgrader) contact() bool {
 	return u.rec.Scope != "" || u.agent.fleet.heard(contactSpan)
 }
@@ -30,11 +30,11 @@ func causeOf(v *upgrade.Verdict) upgrade.Cause {
 	return upgrade.CauseProbation
 }
 
-// heard tells that the fleet's store was read in full, by this process and not longer ago.
+// heard tells that the fleet's store was read in full, and has a signed document that counts here, by this process and not longer ago. A store without one may be any: one that was not mounted, or that a broken program asks for other names.
 func (s *fleetSide) heard(within time.Duration) bool {
 	if s == nil || s.channel == nil {
 		return false
 	}
-	at := s.channel.Status().Contact
+	at := s.channel.Status().Spoken
 	return !at.IsZero() && time.Since(at) < within
 }

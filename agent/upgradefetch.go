@@ -68,7 +68,7 @@ func (u *upgrader) beginning() (*upgrade.Beginning, error) {
 	}
 	l, err := u.readLocal()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("what was asked for cannot be read any more: %w", err)
 	}
 	b := &upgrade.Beginning{
 		Release: r.Release, Artifact: artifact, Policy: document.Policy{DiscardState: u.rec.Discard, Window: l.Window}, Expires: u.rec.Expires, Arch: runtime.GOARCH, Board: a.config.On.ID, Floor: u.rec.Floor, Runs: compat.Current(),
@@ -121,7 +121,7 @@ func (u *upgrader) fetch(ctx context.Context) error {
 	}
 	l, err := u.readLocal()
 	if err != nil {
-		return err
+		return unfitFor(upgrade.CauseGate, "what was asked for cannot be read any more: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -141,12 +141,17 @@ func (u *upgrader) fetch(ctx context.Context) error {
 		defer file.Close()
 		f.Chunks = &fileChunks{file: file, artifact: artifact, gone: cancel}
 	}
+	if err := u.makeWay(fetchedFiles...); err != nil {
+		return unfitFor(upgrade.CauseFetch, "%w", err)
+	}
 	_, err = f.Fetch(ctx, artifact)
 	switch {
 	case errors.Is(err, upgrade.ErrSpace):
 		return unfitFor(upgrade.CauseSpace, "%w", err)
 	case errors.Is(err, upgrade.ErrArtifact):
 		return unfitFor(upgrade.CauseArtifact, "%w", err)
+	case errors.Is(err, upgrade.ErrMedium): // each further try would fetch and write all of it three times more
+		return unfitFor(upgrade.CauseFetch, "%w", err)
 	case err != nil:
 		return err
 	}
@@ -157,6 +162,7 @@ func (u *upgrader) fetch(ctx context.Context) error {
 func (u *upgrader) tellFetch(n, of int64, waits error) {
 	text := fmt.Sprintf("%d of %d bytes are here", n, of)
 	if waits != nil {
+		u.repeated.Add(1)
 		text += "; the next piece is asked for again: " + waits.Error()
 		if waits.Error() != u.lacks {
 			u.lacks = waits.Error()

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/agent/clock"
@@ -43,6 +44,8 @@ type upgrader struct {
 	patient selftestPatience
 	checked map[string]uint64
 	lacks   string // why the fetch waits, as it was told last
+
+	repeated atomic.Uint64 // pieces that were asked for once more
 
 	fetchFor uint64    // the upgrade for which fetchAt was drawn
 	fetchAt  time.Time // when its pieces are fetched from
@@ -78,8 +81,8 @@ func (a *Agent) openUpgrader() (*upgrader, error) {
 		return nil, err
 	}
 	if !rec.Resting() {
-		if u.kept, err = u.readKept(); err != nil && !u.here.Rescue { // where nothing runs, it is of no use
-			return nil, err
+		if u.kept, err = u.readKept(); err != nil { // no start to come finds it otherwise, nor does the other program
+			a.log.Error("which config the upgrade began with cannot be read: the one of an ordinary start runs", "error", err)
 		}
 	}
 	if !a.runs() { // a tool: it is no start

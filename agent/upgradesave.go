@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/weirstream/weir/agent/upgrade"
@@ -106,10 +107,24 @@ func (u *upgrader) handOver(ctx context.Context) error {
 	}
 	for _, s := range u.backTo() {
 		if err := u.agent.order(s, u.rec.Discard); err != nil {
-			return err
+			return u.unordered(fmt.Errorf("pipeline %s: order the restore of its savepoint: %w", s.Name, err))
 		}
 	}
 	return u.note(upgrade.Event{Kind: upgrade.Switching})
+}
+
+// ordersMax is how often in a process the restores are ordered: the pipelines stand meanwhile.
+const ordersMax = 5
+
+// unordered gives up what the disk does not take.
+func (u *upgrader) unordered(err error) error {
+	if u.checked["order"]++; u.checked["order"] < ordersMax {
+		return err
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return unfitFor(upgrade.CauseSpace, "%w", err)
+	}
+	return unfitFor(upgrade.CauseDrain, "%w", err)
 }
 
 // awaitUploads waits until the central store has each pipeline as far as S.

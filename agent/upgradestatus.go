@@ -16,7 +16,7 @@ func (u *upgrader) status() *api.UpgradeStatus {
 		return nil
 	}
 	s := &api.UpgradeStatus{Number: rec.Number, State: string(rec.State), From: rec.From.Version, To: rec.Target.Version, Release: rec.Target.Release, Slot: string(u.here.Booted),
-		Tries: rec.Tries, Waits: wait, Why: rec.Why, Cause: string(rec.Cause), Offline: rec.Offline, Rejected: rec.Rejected, Held: u.heldBytes(), Vain: vain, Stands: stands}
+		Tries: rec.Tries, Waits: wait, Why: rec.Why, Cause: string(rec.Cause), Offline: rec.Offline, Rejected: rec.Rejected, Held: u.heldBytes(), Vain: vain, Stands: stands, Repeated: u.repeated.Load()}
 	if act.Do == upgrade.Control {
 		s.NotUsable = act.Why
 		if err := u.agent.unopened; err != nil {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 
 	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/agent/upgrade"
@@ -49,7 +50,7 @@ func (u *upgrader) readKept() (string, error) {
 	return l.Config, err
 }
 
-// trust is the newest root document that this device knows.
+// trust is the newest root document that this device knows. One that is damaged here keeps nobody from what is known: the store has it, and it is kept anew.
 func (u *upgrader) trust() (*signed.Trust, error) {
 	file := u.agent.config.Fleet.Root
 	if file == "" {
@@ -72,7 +73,8 @@ func (u *upgrader) trust() (*signed.Trust, error) {
 			err = t.Advance(b)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("root document %d: %w", t.Version()+1, err)
+			u.agent.log.Warn("a root document is not taken; the one before counts until it is read from the store", "version", t.Version()+1, "error", err)
+			return t, nil
 		}
 	}
 }
@@ -219,18 +221,44 @@ func (u *upgrader) tidy() {
 			err = errors.Join(err, os.Remove(name))
 		}
 	}
-	for _, name := range []string{slotFile, slotFile + ".part", slotFile + ".of", releaseFile, localFile} { // a directory is nobody's there, and a rename does not replace it
-		for _, name := range []string{u.path(name), u.path(name) + ".tmp"} {
-			if info, lerr := os.Lstat(name); lerr == nil && info.IsDir() {
-				err = errors.Join(err, os.RemoveAll(name))
-			}
-		}
-	}
+	err = errors.Join(err, u.makeWay(append(slices.Clone(fetchedFiles), releaseFile, localFile)...))
 	err = errors.Join(err, upgrade.Discard(disk.OS, u.store.Dir))
 	if err != nil {
 		u.agent.log.Warn("what an earlier upgrade kept could not be removed", "error", err)
 	}
 }
+
+// makeWay removes what lies in the place of a file of an upgrade and is none of weir's: a directory, which a rename does not replace; a pipe or a device; a link or a second name, by which something else would be written over; a file that cannot
+// be written.
+func (u *upgrader) makeWay(names ...string) (err error) {
+	for _, name := range names {
+		for _, name := range []string{u.path(name), u.path(name) + ".tmp"} {
+			info, lerr := os.Lstat(name)
+			if lerr != nil || own(name, info) {
+				continue
+			}
+			u.agent.log.Warn("what lies in the place of a file of the upgrade is removed", "file", name, "is", info.Mode().String())
+			err = errors.Join(err, os.RemoveAll(name))
+		}
+	}
+	return err
+}
+
+// own tells a regular file with one name that this process may write.
+func own(name string, info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.Mode().IsRegular() || st.Nlink > 1 {
+		return false
+	}
+	f, err := disk.OS.Open(name)
+	if err == nil {
+		err = f.Close()
+	}
+	return !errors.Is(err, fs.ErrPermission)
+}
+
+// fetchedFiles are those that a fetch writes.
+var fetchedFiles = []string{slotFile, slotFile + ".part", slotFile + ".of"}
 
 // clean removes what was fetched.
 func (u *upgrader) clean(ctx context.Context) {

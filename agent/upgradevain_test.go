@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -165,4 +166,28 @@ func TestAskAgain(t *testing.T) {
 			t.Errorf("%v counts", err)
 		}
 	}
+}
+
+// TestRestoresThatCannotBeOrdered: the pipelines stand, and what the disk does not take is given up soon, with its reason.
+func TestRestoresThatCannotBeOrdered(t *testing.T) {
+	b, s := newUpgradeBench(t)
+	b.runsTo(s, 95)
+	b.agent.die = func(at string) {
+		if at != "upgrade-after-draining-drained" {
+			return
+		}
+		for _, s := range b.agent.upgrader.backTo() {
+			if err := os.MkdirAll(filepath.Join(b.agent.pipelineDir(s.UUID), restoreFile+".tmp", "x"), 0o700); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	b.upgradeTo("v2", nil)
+	st := b.await("end", upgradeIs(upgrade.Failed))
+	if !strings.Contains(st.Upgrade.Why, "pipeline p: order the restore") || st.Upgrade.Cause != string(upgrade.CauseDrain) {
+		t.Errorf("%+v", st.Upgrade)
+	}
+	b.put(96, 120)
+	b.await("delivery", at(120))
+	b.goesOnTo(121, 140)
 }

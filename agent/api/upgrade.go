@@ -24,12 +24,13 @@ type UpgradeStatus struct {
 	From      string   `json:"from,omitempty"` // versions
 	To        string   `json:"to,omitempty"`
 	Release   string   `json:"release,omitempty"`
-	Slot      string   `json:"slot,omitempty"`       // that this program runs from
-	Tries     int      `json:"tries,omitempty"`      // starts that are left
-	Waits     string   `json:"waits,omitempty"`      // for what
-	Why       string   `json:"why,omitempty"`        // it failed, or is gone back from
-	Cause     string   `json:"cause,omitempty"`      // the same in a word
-	Held      int64    `json:"held_bytes,omitempty"` // of results that wait for the commit
+	Slot      string   `json:"slot,omitempty"`            // that this program runs from
+	Tries     int      `json:"tries,omitempty"`           // starts that are left
+	Waits     string   `json:"waits,omitempty"`           // for what
+	Repeated  uint64   `json:"pieces_repeated,omitempty"` // pieces of the program that were asked for once more, since the start
+	Why       string   `json:"why,omitempty"`             // it failed, or is gone back from
+	Cause     string   `json:"cause,omitempty"`           // the same in a word
+	Held      int64    `json:"held_bytes,omitempty"`      // of results that wait for the commit
 	Offline   bool     `json:"committed_offline,omitempty"`
 	Rejected  []string `json:"rejected,omitempty"`   // sha256 of programs that have failed here and are not tried again, unless somebody says so
 	Vain      int      `json:"vain_tries,omitempty"` // how often in a row the step under way has failed

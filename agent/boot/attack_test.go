@@ -106,7 +106,10 @@ var attacks = []attack{
 	}, "the release does not name this program"},
 	{"the release is older than the floor", func(g *gateway, b []byte, _ *upgrade.Record) {
 		g.must(g.p.raiseFloor(2))
-		g.must(os.WriteFile(filepath.Join(g.p.slot(upgrade.SlotA), aboutFile), bytes.Replace(read(g, filepath.Join(g.p.slot(upgrade.SlotA), aboutFile)), []byte(`"secure_version":1`), []byte(`"secure_version":2`), 1), 0o644))
+		a, err := g.p.about(upgrade.SlotA)
+		g.must(err)
+		a.SecureVersion = 2
+		g.must(g.p.keepAbout(upgrade.SlotA, a))
 	}, "below the floor"},
 	{"the signature is damaged", func(g *gateway, b []byte, _ *upgrade.Record) {
 		e, err := signed.Parse(read(g, g.state(releaseFile)))
@@ -223,7 +226,7 @@ func stepsOf(t *testing.T) (steps []string) {
 
 // TestTheOrderOfSteps is the one that a power cut may fall between any two of: bytes before the name, the name before what vouches for it, that before the link.
 func TestTheOrderOfSteps(t *testing.T) {
-	want := "make directory b; sync directory slots; copy; sync copy; verify copy; remove about; sync directory b; rename program; sync directory b; write about.json; sync about.json; rename about.json; sync directory b; " +
+	want := "make directory b; sync directory slots; copy; sync copy; verify copy; remove about; sync directory b; rename program; sync directory b; write about.copy; sync about.copy; rename about.copy; sync directory b; write about.json; sync about.json; rename about.json; sync directory b; " +
 		"symlink; rename link; sync directory boot; count; counted"
 	if got := strings.Join(stepsOf(t), "; "); got != want {
 		t.Errorf("%s", got)

@@ -1,12 +1,12 @@
 package boot
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/weirstream/weir/agent/upgrade"
 )
@@ -33,15 +33,23 @@ func (p *Places) readFloor(name string) (n uint64, there bool, err error) {
 	if err != nil || !there {
 		return 0, there, err
 	}
-	if n, err = strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64); err != nil {
+	number, sum, summed := strings.Cut(strings.TrimSpace(string(b)), floorSum)
+	if n, err = strconv.ParseUint(number, 10, 64); err == nil && summed && sum != sumOf([]byte(number)) { // an operator writes the number alone
+		err = errSum
+	}
+	if err != nil {
 		return 0, true, fmt.Errorf("%s is damaged: want one number, the secure version of what was committed last", name)
 	}
 	return n, true, nil
 }
 
+// floorSum is between the number and its checksum: a bit that flash changes must not make a floor that no program reaches.
+const floorSum = " crc32c="
+
 // raiseFloor writes the copy first: a crash behind it has raised the floor.
 func (p *Places) raiseFloor(to uint64) error {
 	number := strconv.AppendUint(nil, to, 10)
+	number = append(number, floorSum+sumOf(number)+"\n"...)
 	for _, name := range []string{floorCopy, floorFile} {
 		if err := p.keep(filepath.Join(p.Dir, name), number); err != nil {
 			return err

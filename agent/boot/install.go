@@ -151,10 +151,7 @@ func (p *Places) openStaged(sizeMax int64) (*os.File, error) {
 func (p *Places) replace(s upgrade.Slot, tmp string, about About) error {
 	dir := p.slot(s)
 	p.step("remove about")
-	if err := os.RemoveAll(filepath.Join(dir, aboutFile)); err != nil {
-		return err
-	}
-	if err := p.syncDir(dir); err != nil {
+	if err := p.dropAbout(s); err != nil {
 		return err
 	}
 	if err := p.makeWay(p.program(s)); err != nil {
@@ -167,7 +164,7 @@ func (p *Places) replace(s upgrade.Slot, tmp string, about About) error {
 	if err := p.syncDir(dir); err != nil {
 		return err
 	}
-	return p.keepJSON(filepath.Join(dir, aboutFile), about)
+	return p.keepAbout(s, about)
 }
 
 // clear empties a slot, for good.
@@ -180,10 +177,7 @@ func (p *Places) clear(s upgrade.Slot) error {
 		return nil
 	}
 	p.step("remove slot " + string(s))
-	if err := os.RemoveAll(filepath.Join(dir, aboutFile)); err != nil {
-		return err
-	}
-	if err := p.syncDir(dir); err != nil {
+	if err := p.dropAbout(s); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {

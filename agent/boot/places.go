@@ -61,6 +61,7 @@ const (
 	slotsDir    = "slots"
 	programFile = "weir"
 	aboutFile   = "about.json"
+	aboutCopy   = "about.copy"
 	newFile     = ".new" // a copy that is not verified
 	linkFile    = "current"
 	floorFile   = "floor"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 // About is what the helper knows of the program in a slot. It is written behind the program, and removed before that is changed: a slot without it has nothing that was verified.
 type About struct {
+	Sum              string `json:"sum,omitempty"` // of this file (summed); "": an earlier helper wrote it
 	SHA256           string `json:"sha256"`
 	Bytes            int64  `json:"bytes"`
 	Version          string `json:"version"`
@@ -35,13 +37,59 @@ var (
 	errUnknown = errors.New("there is no such slot")
 )
 
-// about reads what is known of a slot.
-func (p *Places) about(s upgrade.Slot) (a About, err error) {
-	there, err := p.readJSON(filepath.Join(p.slot(s), aboutFile), &a)
-	if err == nil && !there {
-		err = errEmpty
+// about reads what is known of a slot. Its file that is there and damaged has a copy: without one a single bit would have the slot count as empty.
+func (p *Places) about(s upgrade.Slot) (About, error) {
+	a, err := p.aboutIn(filepath.Join(p.slot(s), aboutFile))
+	if err == nil || errors.Is(err, errEmpty) || errors.Is(err, errStrange) {
+		return a, err
+	}
+	if c, cerr := p.aboutIn(filepath.Join(p.slot(s), aboutCopy)); cerr == nil && c.Sum != "" {
+		return c, nil
 	}
 	return a, err
+}
+
+func (p *Places) aboutIn(name string) (a About, err error) {
+	b, there, err := readOwn(name, p.Owner, smallMax)
+	switch {
+	case err != nil:
+		return About{}, err
+	case !there:
+		return About{}, errEmpty
+	}
+	if err = json.Unmarshal(b, &a); err == nil {
+		err = checkSum(b, a.Sum)
+	}
+	if err != nil {
+		return About{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	return a, nil
+}
+
+// keepAbout writes the copy first: what is verified of a slot is said by the other file alone.
+func (p *Places) keepAbout(s upgrade.Slot, a About) error {
+	a.Sum = sumZero
+	b, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	b = summed(append(b, '\n'))
+	for _, name := range []string{aboutCopy, aboutFile} {
+		if err := p.keep(filepath.Join(p.slot(s), name), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropAbout has nothing in a slot count as verified, durably.
+func (p *Places) dropAbout(s upgrade.Slot) error {
+	for _, name := range []string{aboutFile, aboutCopy} {
+		if err := os.RemoveAll(filepath.Join(p.slot(s), name)); err != nil {
+			return err
+		}
+	}
+	return p.syncDir(p.slot(s))
 }
 
 // check tells why a slot's program cannot be run: it must have been verified, have the digest, not be below the floor, and still be what it was. Its bytes are hashed once per boot, and again with anew; in between its inode, size

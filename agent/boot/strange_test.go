@@ -20,7 +20,7 @@ func copied(g *gateway) {
 
 // TestWhatLiesInTheWay: something else in the place of each file and link of the helper's own. A start always ends with a program that is linked, and the next upgrade is installed and linked.
 func TestWhatLiesInTheWay(t *testing.T) {
-	names := []string{linkFile, linkFile + ".tmp", heldFile, heldFile + ".tmp", rootFile, rootFile + ".tmp", floorFile, floorFile + ".tmp", floorCopy, "slots/a/" + aboutFile, "slots/b/" + aboutFile, "slots/b/" + aboutFile + ".tmp", "slots/b/" + programFile}
+	names := []string{linkFile, linkFile + ".tmp", heldFile, heldFile + ".tmp", rootFile, rootFile + ".tmp", floorFile, floorFile + ".tmp", floorCopy, "slots/a/" + aboutFile, "slots/a/" + aboutCopy, "slots/b/" + aboutFile, "slots/b/" + aboutCopy, "slots/b/" + aboutFile + ".tmp", "slots/b/" + programFile}
 	kinds := map[string]func(name string) error{
 		"directory": func(name string) error { return os.MkdirAll(filepath.Join(name, "x", "y"), 0o755) },
 		"pipe":      func(name string) error { return unix.Mkfifo(name, 0o600) },

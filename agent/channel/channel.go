@@ -58,6 +58,7 @@ type Channel struct {
 	rollout  *document.Rollout // the newest that counts; nil: none
 	later    bool              // it could not be handed over for what is done here, and is when that is over
 	lists    map[string]*document.Commands
+	stands   map[string]bool // documents that lay there when it was looked last, and count; by name
 	told     map[string]bool
 	places   map[string]*toldOf // of refused documents, by where they lie
 	failed   map[string]string  // what failed last, by what was done; cleared when it is done
@@ -83,6 +84,7 @@ type Status struct {
 	Root       uint64
 	Serials    map[string]uint64
 	Contact    time.Time // the last look that was answered in full; zero: none since the start
+	Spoken     time.Time // the last such look that found a signed document which counts: a store that has none may be any
 	CreatedMs  int64     // when the newest document that counts was made
 	Heard      bool      // the doorbell is connected
 	Error      string    // why the last look was not answered in full
@@ -122,11 +124,14 @@ func New(c Config) *Channel {
 		c.random = rand.Float64
 	}
 	c.faults = plantedFaults(c.faults)
-	l, err := loadLedger(c.FS, c.Dir)
+	l, damaged, err := loadLedger(c.FS, c.Dir)
 	if err != nil {
 		l = &ledger{}
 	}
-	ch := &Channel{Config: c, unread: err, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, told: map[string]bool{}, places: map[string]*toldOf{}, failed: map[string]string{},
+	if damaged != nil {
+		c.Log.Error("fleet's ledger is damaged, and its copy is taken", "error", damaged)
+	}
+	ch := &Channel{Config: c, unread: err, log: c.Log, fs: c.FS, dir: c.Dir, trust: c.Trust, ledger: l, versions: map[string]string{}, lists: map[string]*document.Commands{}, stands: map[string]bool{}, told: map[string]bool{}, places: map[string]*toldOf{}, failed: map[string]string{},
 		work: make(chan *job), done: make(chan *job), asked: map[*order]time.Time{}, rung: make(chan struct{}, 1)}
 	ch.count.commands, ch.count.refused = map[string]uint64{}, map[string]uint64{}
 	for _, f := range l.Scopes {
@@ -224,6 +229,9 @@ func (c *Channel) looked(err error) {
 			c.log.Info("fleet's store answers again", "failures", c.fails)
 		}
 		c.fails, c.state.Contact, c.state.Error = 0, time.Now(), ""
+		if len(c.stands) > 0 {
+			c.state.Spoken = c.state.Contact
+		}
 		return
 	}
 	c.count.failures++

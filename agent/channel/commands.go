@@ -194,22 +194,27 @@ func (c *Channel) take(scope string, one *document.Command) (*order, error) {
 	return o, c.enter(o, was, Outcome{})
 }
 
-// enter makes an order durable, with its result if it has one.
+// enter makes an order durable, with its result if it has one. When it cannot, all is as it was.
 func (c *Channel) enter(o *order, done uint64, out Outcome) error {
+	before := slices.Clone(c.ledger.Orders)
 	c.ledger.Orders = append(c.ledger.Orders, o)
 	gone := c.ledger.trim(o.Scope)
-	undo := func() {
-		c.ledger.Orders = slices.DeleteFunc(c.ledger.Orders, func(x *order) bool { return x == o })
+	err := c.inscribe(o, out)
+	if err != nil && !o.Ended {
+		c.ledger.Orders = before
 		f := c.ledger.Scopes[o.Scope]
 		f.Done = done
 		c.ledger.Scopes[o.Scope] = f
-	}
-	if out.Result != "" {
-		err := c.conclude(o, out)
-		if err != nil && !o.Ended {
-			undo()
-		}
 		return err
+	}
+	c.forget(gone)
+	return err
+}
+
+// inscribe writes what enter has noted.
+func (c *Channel) inscribe(o *order, out Outcome) error {
+	if out.Result != "" {
+		return c.conclude(o, out)
 	}
 	c.log.Info("command begun", "scope", o.Scope, "serial", o.Serial, "command", o.ID, "do", o.Do)
 	if c.faults.actFirst {
@@ -217,11 +222,9 @@ func (c *Channel) enter(o *order, done uint64, out Outcome) error {
 	}
 	c.hook("begin-before")
 	if err := c.save(); err != nil {
-		undo()
 		return err
 	}
 	c.hook("begin-after")
-	c.forget(gone)
 	return nil
 }
 
@@ -273,10 +276,10 @@ func (c *Channel) conclude(o *order, out Outcome) error {
 
 // mark makes an order ended whose result is durable, and does what follows.
 func (c *Channel) mark(o *order) error {
-	command := o.Command
+	command, told := o.Command, o.told
 	o.Ended, o.Command, o.Settled, o.told = true, nil, o.Do != document.DoRotateKey, nil
 	if err := c.save(); err != nil {
-		o.Ended, o.Command = false, command
+		o.Ended, o.Command, o.told = false, command, told // it has ended, and nobody is to be asked again how
 		return err
 	}
 	c.hook("end-after")

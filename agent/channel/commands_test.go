@@ -276,7 +276,7 @@ func TestALedgerThatCannotBeRead(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, ledgerFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := loadLedger(disk.OS, dir)
+		_, _, err := loadLedger(disk.OS, dir)
 		if err == nil || errors.Is(err, ErrNewer) != (text != "{") {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -26,6 +26,9 @@ func (c *Channel) read(ctx context.Context, name, typ, scope string, take func(p
 	body, version, err := c.get(ctx, name, c.versions[name])
 	switch {
 	case errors.Is(err, bucket.ErrUnchanged), errors.Is(err, bucket.ErrNotFound):
+		if errors.Is(err, bucket.ErrNotFound) {
+			delete(c.stands, name)
+		}
 		if c.faults.saveAlways {
 			return c.save()
 		}
@@ -35,10 +38,12 @@ func (c *Channel) read(ctx context.Context, name, typ, scope string, take func(p
 	}
 	switch {
 	case err == nil:
+		c.stands[name] = true
 		use()
 	case reasonOf(err) == "":
 		return err
 	default:
+		delete(c.stands, name)
 		c.refused(name, body, err)
 	}
 	if version != "" {
@@ -128,9 +133,12 @@ func (c *Channel) readCommands(ctx context.Context, name, scope string) error {
 		}
 		return h, err
 	}, func() {
+		was := c.lists[scope]
 		c.lists[scope] = list
 		c.forgotten(ctx, list)
-		c.again(list)
+		if was == nil || was.Serial != list.Serial { // a store may give the same list another version at each look
+			c.again(list)
+		}
 	})
 }
 

@@ -1,8 +1,11 @@
 package channel
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -16,6 +19,7 @@ import (
 // The files of state_dir/fleet (FORMAT.md).
 const (
 	ledgerFile = "ledger.json"
+	ledgerCopy = "ledger.copy" // written first: it is never older
 	resultDir  = "results"
 )
 
@@ -24,7 +28,8 @@ const ordersMost = 64
 
 // ledger is what must outlast a crash: which documents count, and what was done about them.
 type ledger struct {
-	Format  int              `json:"format"` // 1
+	Format  int              `json:"format"`        // 1
+	Sum     string           `json:"sum,omitempty"` // CRC-32C of the file, with zeros here; "": an earlier weir wrote it
 	Scopes  map[string]floor `json:"scopes,omitempty"`
 	Orders  []*order         `json:"orders,omitempty"`
 	Rollout *handed          `json:"rollout,omitempty"`
@@ -76,16 +81,86 @@ var ErrNewer = errors.New("of a newer weir")
 
 var ledgerForm = record.Form{What: "fleet/" + ledgerFile, Reads: 1, Newer: ErrNewer}
 
-// loadLedger reads what earlier starts left. One that cannot be read is an error: without it what was done would be done again.
-func loadLedger(fsys disk.FS, dir string) (*ledger, error) {
-	l := &ledger{Format: 1}
-	if _, err := record.Read(fsys, filepath.Join(dir, ledgerFile), ledgerForm, l); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, ledgerFile), err)
+// loadLedger reads what earlier starts left. One that cannot be read is an error: without it what was done would be done again. damaged is what is wrong with the file in whose place its copy was taken.
+func loadLedger(fsys disk.FS, dir string) (l *ledger, damaged error, err error) {
+	l, err = readLedger(fsys, filepath.Join(dir, ledgerFile))
+	if err != nil && !errors.Is(err, ErrNewer) {
+		if c, cerr := readLedger(fsys, filepath.Join(dir, ledgerCopy)); cerr == nil && c.Format == 1 {
+			l, damaged, err = c, err, nil
+		}
 	}
-	if l.Scopes == nil {
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.Format = 1; l.Scopes == nil {
 		l.Scopes = map[string]floor{}
 	}
+	return l, damaged, nil
+}
+
+// readLedger reads one of the files. Format is 0 when there is none.
+func readLedger(fsys disk.FS, name string) (*ledger, error) {
+	l := &ledger{}
+	b, err := disk.ReadFile(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err == nil {
+		l.Format = 1
+		err = l.decode(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
 	return l, nil
+}
+
+const sumZero = "00000000"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func sumOf(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
+
+// encode is the file's bytes.
+func (l *ledger) encode() ([]byte, error) {
+	w := *l
+	w.Sum = sumZero
+	b, err := json.MarshalIndent(&w, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, '\n')
+	return bytes.Replace(b, []byte(sumZero), []byte(sumOf(b)), 1), nil
+}
+
+// decode finds what flash has changed: a serial that is another one would have the gateway deaf to its fleet, or listen to old documents.
+func (l *ledger) decode(b []byte) error {
+	if err := record.Decode(b, ledgerForm, l); err != nil {
+		return err
+	}
+	if l.Sum != "" && sumOf(bytes.Replace(b, []byte(l.Sum), []byte(sumZero), 1)) != l.Sum {
+		return errors.New("it is damaged: its checksum is wrong")
+	}
+	for i, o := range l.Orders {
+		if o == nil || !o.Ended && o.Command == nil {
+			return fmt.Errorf("it is damaged: command %d of %d is not there", i+1, len(l.Orders))
+		}
+	}
+	return nil
+}
+
+// write puts the copy and the ledger into dir, durable on return.
+func (l *ledger) write(fsys disk.FS, dir string) error {
+	b, err := l.encode()
+	for _, name := range []string{ledgerCopy, ledgerFile} {
+		if err == nil {
+			err = disk.WriteFileAtomic(fsys, filepath.Join(dir, name), b)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write the fleet's ledger: %w", err)
+	}
+	return nil
 }
 
 // save makes the ledger durable.
@@ -93,8 +168,8 @@ func (c *Channel) save() error {
 	if err := c.fs.MkdirAll(filepath.Join(c.dir, resultDir)); err != nil {
 		return fmt.Errorf("make %s: %w", c.dir, err)
 	}
-	if err := record.Write(c.fs, filepath.Join(c.dir, ledgerFile), c.ledger); err != nil {
-		return fmt.Errorf("write the fleet's ledger: %w", err)
+	if err := c.ledger.write(c.fs, c.dir); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	c.count.saves++

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/store/disk"
@@ -20,14 +19,15 @@ func Ledger(dir string) string { return filepath.Join(dir, ledgerFile) }
 
 // Unreadable tells why the ledger in dir cannot be read, and nobody directs the gateway; nil: it can, or there is none.
 func Unreadable(fsys disk.FS, dir string) error {
-	_, err := loadLedger(fsys, dir)
+	_, _, err := loadLedger(fsys, dir)
 	return err
 }
 
 // Renew puts a ledger in the place of one that is lost: of each of the scopes no command is carried out that is published when it is looked next. Each runs once, or not at all. Durable on return; a repeat is harmless.
 func Renew(fsys disk.FS, dir string, scopes ...string) error {
-	if err := record.Write(fsys, Ledger(dir), &ledger{Format: 1, Lost: scopes}); err != nil {
-		return fmt.Errorf("make the fleet's ledger anew: %w", err)
+	l := &ledger{Format: 1, Lost: scopes}
+	if err := l.write(fsys, dir); err != nil {
+		return fmt.Errorf("make it anew: %w", err)
 	}
 	return nil
 }

@@ -47,13 +47,14 @@ type world struct {
 	poll   time.Duration
 	hook   func(at string)
 	log    *logCount
+	fs     disk.FS
 
 	ch   *Channel
 	stop func()
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, bucket: &buckettest.Memory{}, dir: t.TempDir(), acts: &fakeActs{version: "1"}, clock: &fakeClock{ms: created + 1000, trusted: true}, poll: 5 * time.Minute, log: &logCount{t: t}}
+	w := &world{t: t, bucket: &buckettest.Memory{}, dir: t.TempDir(), acts: &fakeActs{version: "1"}, clock: &fakeClock{ms: created + 1000, trusted: true}, poll: 5 * time.Minute, log: &logCount{t: t}, fs: disk.OS}
 	return w
 }
 
@@ -172,7 +173,7 @@ func (w *world) start() {
 			w.t.Fatal(err)
 		}
 	}
-	cfg := Config{Gateway: gatewayName, Channel: channelName, Board: boardName, Depot: depot.Depot{Bucket: w.store()}, Trust: trust, Roots: filepath.Join(w.dir, "roots"), FS: disk.OS, Dir: filepath.Join(w.dir, "fleet"),
+	cfg := Config{Gateway: gatewayName, Channel: channelName, Board: boardName, Depot: depot.Depot{Bucket: w.store()}, Trust: trust, Roots: filepath.Join(w.dir, "roots"), FS: w.fs, Dir: filepath.Join(w.dir, "fleet"),
 		Pace: pace.Pace{Poll: w.poll, Spread: 10 * time.Second}, Timeout: 30 * time.Second, Acts: w.acts, Clock: w.clock, Key: func() (signed.Signer, error) { return keyOf(w.acts.key()), nil }, Log: slog.New(w.log),
 		hook: w.hook, random: func() float64 { return 0.5 }, faults: w.faults}
 	if w.bell != nil {

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/pace"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -55,6 +57,9 @@ type Fetcher struct {
 
 	fault string // planted in tests
 }
+
+// spread has gateways whose store has failed at the same moment not come back at the same moment.
+func spread(wait time.Duration) time.Duration { return pace.Jitter(wait, rand.Float64()) }
 
 // Fetch gives the path of the whole artifact, verified and durable. It goes on from what an earlier call has left of the same artifact; what is left of another one is removed. It has no time limit: a piece that does not come is
 // asked for again for ever. Errors: ctx's, ErrSpace, ErrArtifact, ErrMedium, those of the disk.
@@ -294,7 +299,7 @@ func (d *download) piece(ctx context.Context, i int) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(wait):
+		case <-time.After(spread(wait)):
 		}
 	}
 }

@@ -200,6 +200,37 @@ func TestFetchStalls(t *testing.T) {
 	})
 }
 
+// TestFetchesAreSpread: gateways whose store fails at the same moment do not ask it again at the same moment, nor all within a few seconds.
+func TestFetchesAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const gateways = 40
+		s := &shop{pieces: map[string][]byte{}}
+		a := artifact(s, stuff(10), 10)
+		began := time.Now()
+		at := make(chan time.Duration, gateways)
+		for range gateways {
+			go func() {
+				asked := 0
+				_, _ = (&Fetcher{FS: disktest.NewMem(), Dir: "/u", Chunks: chunksFunc(func(context.Context, string) ([]byte, error) {
+					if asked++; asked == 1 {
+						return nil, errors.New("503")
+					}
+					at <- time.Since(began)
+					return stuff(10), nil
+				})}).Fetch(t.Context(), a)
+			}()
+		}
+		first, last := time.Hour, time.Duration(0)
+		for range gateways {
+			one := <-at
+			first, last = min(first, one), max(last, one)
+		}
+		if first < StallWait/2 || last > 2*StallWait || last-first < StallWait/10 {
+			t.Errorf("they come back within %s of each other, from %s on", last-first, first)
+		}
+	})
+}
+
 type chunksFunc func(context.Context, string) ([]byte, error)
 
 func (c chunksFunc) Get(ctx context.Context, sha string) ([]byte, error) { return c(ctx, sha) }

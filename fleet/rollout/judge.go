@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/weirstream/weir/fleet/document"
@@ -39,6 +40,10 @@ func judge(r *document.Rollout, f *Facts, fault planted) Verdict {
 		v.Done, v.Why = true, fmt.Sprintf("all who are there have ended: %d committed", c.Committed)
 	case last:
 		v.Why = fmt.Sprintf("the last wave: %d committed, %d wait, %d are under way", c.Committed, c.Waiting, c.UnderWay)
+	case soak > soakMost(r) && !fault.noSoak: // by years, where a clock was wrong: nothing else would ever say so
+		v.Stuck = true
+		v.Why = fmt.Sprintf("the wave began at %s by the store's clock, which says %s now: it was set back; see weir fleet resume --next-wave, or halt and resume to have the wave begin anew",
+			time.UnixMilli(r.WaveMs).UTC().Format(time.RFC3339), time.UnixMilli(f.NowMs).UTC().Format(time.RFC3339))
 	case soak > 0 && !fault.noSoak:
 		v.Why = fmt.Sprintf("the wave runs for another %s at least", (soak + time.Second - 1).Truncate(time.Second))
 	case c.Committed < enough && !fault.noMinimum:
@@ -66,9 +71,16 @@ func tooBad(r *document.Rollout, c *Counts, fault planted) bool {
 
 // soaks is how long the wave runs at least from now on.
 func soaks(r *document.Rollout, now int64) time.Duration {
-	left := r.WaveMs + soakOf(r) - now
+	left := min(r.WaveMs+soakOf(r)-now, math.MaxInt64/int64(time.Millisecond))
 	return max(0, time.Duration(left)*time.Millisecond)
 }
+
+// soakMost is what can be left of a wave's time: all of it, and what clocks of one store differ by.
+func soakMost(r *document.Rollout) time.Duration {
+	return time.Duration(soakOf(r))*time.Millisecond + clocksDiffer
+}
+
+const clocksDiffer = 15 * time.Minute
 
 func soakOf(r *document.Rollout) int64 {
 	if r.Wave >= len(r.Waves) {

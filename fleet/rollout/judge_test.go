@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/fleet/document"
+	"github.com/weirstream/weir/fleet/strict"
 )
 
 const (
@@ -75,6 +76,11 @@ var verdicts = []struct {
 	{"nothing yet", func() *world { return newWorld(10) }, "stay", "runs for another 23h0m0s", planted{noSoak: true, noMinimum: true}},
 	{"all are well, the wave soaks", func() *world { return newWorld(10).report(10, "committed", Committed) }, "stay", "at least", planted{noSoak: true}},
 	{"all are well and it has soaked", func() *world { return newWorld(10).report(10, "committed", Committed).after(24) }, "next", "wave 1 is over: 10 committed of 10", planted{}},
+	{"the store's clock was ahead when the wave began", func() *world { return newWorld(10).report(10, "committed", Committed).after(-10 * 365 * 24) }, "stuck", "it was set back", planted{}},
+	{"it was ahead by all that a document can say", func() *world {
+		return newWorld(10).report(10, "committed", Committed).with(func(w *world) { w.WaveMs = int64(strict.MsMost) })
+	}, "stuck", "it was set back", planted{}},
+	{"two clocks of one store", func() *world { return newWorld(10).after(0).with(func(w *world) { w.NowMs -= hour / 6 }) }, "stay", "runs for another", planted{noSoak: true, noMinimum: true}},
 	{"enough are well, others wait", func() *world { return newWorld(10).report(5, "committed", Committed).after(24) }, "next", "", planted{}},
 	{"too few are well", func() *world { return newWorld(10).report(4, "committed", Committed).after(24) }, "stay", "4 gateways have committed, the next wave needs 5", planted{noMinimum: true}},
 	{"one of ten is bad, the limit is a tenth", func() *world {

@@ -55,7 +55,7 @@ func OpenS3(c *S3) (Bucket, error) {
 		dialer.Control, proxy = uplink.DenyPrivate, nil
 	}
 	b.transport = &http.Transport{Proxy: proxy, DialContext: dialer.DialContext, TLSHandshakeTimeout: c.DialTimeout, MaxIdleConnsPerHost: idleMax,
-		IdleConnTimeout: 90 * time.Second, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+		IdleConnTimeout: 90 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: headerBytesMax, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
@@ -72,7 +72,7 @@ func OpenS3(c *S3) (Bucket, error) {
 	if region == "" {
 		region = "us-east-1" // else the library asks the endpoint
 	}
-	b.clock = &skew{next: b.transport}
+	b.clock = &skew{next: bounded{b.transport}}
 	// One try: the caller repeats, and knows what it repeats.
 	b.client, err = minio.New(u.Host, &minio.Options{Creds: b.creds, Secure: u.Scheme == "https", Transport: b.clock, Region: region, MaxRetries: 1})
 	if err != nil {

@@ -3,12 +3,16 @@
 package bucket_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +98,53 @@ func TestMissingKeysAreNoAnswer(t *testing.T) {
 	for what, do := range ask {
 		if err := do(); err == nil || errors.Is(err, bucket.ErrNotFound) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestAnswersThatDoNotEnd: a store that lies costs a gateway neither its memory nor its link. An error's text is read to its end by the client, headers up to 10 MiB.
+func TestAnswersThatDoNotEnd(t *testing.T) {
+	junk := bytes.Repeat([]byte("<Error>"), 10_000)
+	var sent atomic.Int64
+	endless := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+			w.Header().Set("ETag", `"1"`)
+			w.WriteHeader(status)
+			for n, err := 0, error(nil); err == nil; n, err = w.Write(junk) {
+				sent.Add(int64(n))
+			}
+		}
+	}
+	for what, answer := range map[string]http.HandlerFunc{
+		"an object": endless(200), "forbidden": endless(403), "not found": endless(404), "failed": endless(500),
+		"headers": func(w http.ResponseWriter, _ *http.Request) {
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			n, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			for i := 0; err == nil; i++ {
+				sent.Add(int64(n))
+				n, err = fmt.Fprintf(c, "X-%d: %s\r\n", i, junk[:1000])
+			}
+		},
+	} {
+		srv := httptest.NewServer(answer)
+		b := openS3(t, &bucket.S3{Endpoint: srv.URL, Bucket: "bucket-1", DialTimeout: rig.Patience})
+		sent.Store(0)
+		ctx, cancel := context.WithTimeout(bucket.WithBytesMax(t.Context(), 1<<20), rig.Patience)
+		_, _, err := b.GetNewer(ctx, "a", "")
+		if late := ctx.Err(); err == nil || late != nil || errors.Is(err, bucket.ErrNotFound) {
+			t.Errorf("%s: %v, %v", what, err, late)
+		}
+		cancel()
+		b.Close()
+		srv.CloseClientConnections()
+		srv.Close() // the handler has ended
+		if n := sent.Load(); n > 16<<20 { // the kernel's buffers within
+			t.Errorf("%s: %d bytes were taken", what, n)
 		}
 	}
 }
