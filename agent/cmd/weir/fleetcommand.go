@@ -282,6 +282,9 @@ func fleetResultsCommand(f *fleetFlags) *cobra.Command {
 				fmt.Fprintln(t, "AT\tSCOPE\tSERIAL\tCOMMAND\tRESULT\tDETAIL")
 				for _, r := range list {
 					fmt.Fprintf(t, "%s\t%s\t%d\t%s (%s)\t%s\t%s\n", time.UnixMilli(r.AtMs).UTC().Format("2006-01-02 15:04"), r.Scope, r.Serial, r.Do, r.ID, r.Result, oneLine(r.Detail))
+					for _, file := range r.Files {
+						fmt.Fprintf(t, "\t\t\t\t\t%s\n", oneLine(file))
+					}
 				}
 				t.Flush()
 			})
