@@ -29,6 +29,7 @@ type commandFlags struct {
 	boards                      []string
 	to                          string
 	publicKey                   string
+	replace                     bool
 }
 
 func fleetCommandCommand(f *fleetFlags) *cobra.Command {
@@ -47,7 +48,7 @@ func fleetCommandCommand(f *fleetFlags) *cobra.Command {
 	g.BoolVar(&k.stop, "stop", false, "savepoint: stop behind it")
 	g.BoolVar(&k.again, "again", false, "upgrade: also a program that the gateway has gone back from before")
 	g.StringVar(&k.release, "release", "", "upgrade: the release, by version or sha256")
-	g.StringVar(&k.publicKey, "public-key", "", "rotate-key: the key that the gateway is to have")
+	g.StringVar(&k.publicKey, "public-key", "", "rotate-key: only if this is the key that the gateway has now")
 	return f.signs(c)
 }
 
@@ -70,6 +71,7 @@ func (k *commandFlags) add(c *cobra.Command) {
 	g.DurationVar(&k.expires, "expires", 7*24*time.Hour, "not behind that time from now; 0: without end")
 	g.BoolVar(&k.whole, "all", false, "all gateways of the channel")
 	g.StringArrayVar(&k.boards, "board", nil, "with --all: only gateways on that board; may be repeated")
+	g.BoolVar(&k.replace, "replace-unverified", false, "also where commands lie that do not count: since the key that signed them was replaced, or somebody else has written there")
 	g.StringVar(&k.to, "to", "", "of one gateway or --all: write the signed document there instead of publishing it, for others to sign (weir keys sign, weir fleet publish)")
 }
 
@@ -153,7 +155,7 @@ func (k *commandFlags) run(c *cobra.Command, do string, gateways []string) error
 	}
 	var envelopes []prepared
 	for _, scope := range scopes { // all are made, and signed, before one is published
-		p, err := fl.prepare(c, scope, one, signers)
+		p, err := fl.prepare(c, scope, one, signers, k.replace)
 		if err != nil {
 			return err
 		}
@@ -197,14 +199,14 @@ type prepared struct {
 	dropped  []document.Command
 }
 
-func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, signers []signed.Signer) (p prepared, err error) {
+func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, signers []signed.Signer, replace bool) (p prepared, err error) {
 	p.scope = scope
 	var list *document.Commands
 	if p.before, list, err = fl.CurrentCommands(c.Context(), fl.trust, scope); err != nil {
 		return p, err
 	}
-	if p.before.Err != nil {
-		return p, fmt.Errorf("what lies there does not count, and what serial the gateway has seen is not known: %w; remove it in the store, and raise the floor (weir keys rotate --floor) if it was a thief's", p.before.Err)
+	if p.before.Err != nil && !replace {
+		return p, fmt.Errorf("what lies there does not count: %w; --replace-unverified puts this command in its place, and nobody does any more what is in it. If it was a thief's, raise the floor first (weir keys rotate --floor)", p.before.Err)
 	}
 	if list == nil {
 		if list, err = depot.NewCommands(fl.trust.Fleet(), scope, 0); err != nil {
@@ -218,6 +220,9 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, s
 	last := list.Serial
 	for n := range answers {
 		last = max(last, n) // the list was removed: gateways remember
+	}
+	if claims := claimedSerial(p.before.Body); p.before.Err != nil && claims <= last+claimMost {
+		last = max(last, claims)
 	}
 	next, err := depot.NextSerial(fl.trust, last)
 	if err != nil {
@@ -236,6 +241,22 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, s
 	}
 	p.envelope, err = fl.seal(c.Context(), signed.TypeCommands, payload, signers)
 	return p, err
+}
+
+// claimMost is how much further than what is known a list that does not count may bring the serials: whoever may write to the store must not use them up.
+const claimMost = 1 << 20
+
+// claimedSerial is the serial of a list that does not count; 0: it is none. One that a key signed which was replaced since may have been seen by gateways, which then remember its serial.
+func claimedSerial(body []byte) uint64 {
+	e, err := signed.Parse(body)
+	if err != nil || e.Type != signed.TypeCommands {
+		return 0
+	}
+	list, err := document.DecodeCommands(e.Payload)
+	if err != nil {
+		return 0
+	}
+	return list.Serial
 }
 
 // answers are the serials of a gateway's scope that have a result. Of a channel's commands nobody knows who has still to do them.
