@@ -97,6 +97,9 @@ func TestRule20_StoppedPipelineHoldsItsPosition(t *testing.T) {
 	if !ok || held > 50 {
 		t.Errorf("the stopped pipeline holds %d (%v), want at most 50", held, ok)
 	}
+	if p := b.agent.Status().Pipelines[0]; p.Position != uint64(held) || p.Lag < 350 || p.LagBytes == 0 {
+		t.Errorf("the status has it at %d, %d records and %d bytes behind: the journal grows for it, and nobody sees why", p.Position, p.Lag, p.LagBytes)
+	}
 	if err := b.agent.StartPipeline(t.Context(), "p"); err != nil {
 		t.Fatal(err)
 	}

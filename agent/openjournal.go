@@ -40,7 +40,7 @@ func (a *Agent) openJournal(dir string, after pipeline.Position) error {
 	}
 	a.journal = jr
 	a.openClock(jr.LastStamp(), recovery.LastTrusted)
-	a.log.Info("journal recovered", "first", uint64(jr.First()), "last", uint64(jr.Last()), "recovery", recovery)
+	a.log.Info("journal recovered", "first", uint64(jr.First()), "last", uint64(jr.Last()), "segments", recovery.Segments, "records", recovery.Records, "lost", len(recovery.Lost), "torn_bytes", recovery.TornBytes, "rewritten_bytes", recovery.RewrittenBytes)
 	jr.OnDurable(func(_ pipeline.Position, err error) {
 		if err != nil {
 			select {

@@ -89,7 +89,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	a.log.Info("agent stopped", "error", err)
+	if err != nil {
+		a.log.Info("agent stopped", "error", err)
+	} else {
+		a.log.Info("agent stopped")
+	}
 	return err
 }
 

@@ -72,6 +72,11 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 		p.Central = a.centralStatus(id)
 	}
 	if at == nil {
+		if held, holds := a.journal.Stats().Holders[a.holderName(s.name)]; holds { // it goes on from there, or from a newer checkpoint
+			p.Position = uint64(held)
+			p.Lag = uint64(max(a.journal.Durable(), held) - held)
+			p.LagBytes = a.lagBytes(held)
+		}
 		return p
 	}
 	at.fill(&p)

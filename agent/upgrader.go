@@ -315,7 +315,7 @@ func (u *upgrader) busy() error {
 	case u.act.Do == upgrade.Control:
 		return fmt.Errorf("no pipeline runs: %s", u.act.Why)
 	case !u.rec.Resting():
-		return fmt.Errorf("%w: it is %s; see weir upgrade status", errUpgrading, u.rec.State)
+		return fmt.Errorf("%w, in the state %s: wait until it has ended (weir upgrade status), or give it up (weir upgrade abort)", errUpgrading, u.rec.State)
 	}
 	return nil
 }

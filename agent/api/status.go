@@ -94,7 +94,7 @@ type PipelineStatus struct {
 	State      string           `json:"state"` // starting | running | restarting | failed | stopped
 	Error      string           `json:"error,omitempty"`
 	Restarts   uint64           `json:"restarts"`
-	Position   uint64           `json:"position"`
+	Position   uint64           `json:"position"`            // up to which it has worked; of one that does not run: from which it holds the journal
 	Lag        uint64           `json:"lag"`                 // records in the journal behind Position
 	LagBytes   int64            `json:"lag_bytes"`           // journal bytes of these, estimated by their share
 	LagLimit   int64            `json:"lag_limit,omitempty"` // lag_limit of the config; 0: none

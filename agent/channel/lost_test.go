@@ -93,7 +93,7 @@ func TestLedgerMadeAnew(t *testing.T) {
 			if first == nil || first.Result != document.ResultDone || second == nil || second.Result != document.ResultFailed || second.Detail != lostDetail {
 				t.Errorf("crash at %q: %+v, %+v", at, first, second)
 			}
-			if l, err := loadLedger(disk.OS, filepath.Join(w.dir, "fleet")); err != nil || len(l.Lost) != 1 || l.Lost[0] != "commands/"+channelName { // that scope has no list yet
+			if l, _, err := loadLedger(disk.OS, filepath.Join(w.dir, "fleet")); err != nil || len(l.Lost) != 1 || l.Lost[0] != "commands/"+channelName { // that scope has no list yet
 				t.Errorf("crash at %q: %+v, %v", at, l, err)
 			}
 		})

@@ -38,6 +38,9 @@ func judge(r *document.Rollout, f *Facts, fault planted) Verdict {
 			c.Bad(), c.Ended(), c.RolledBack, c.Failed, c.Silent, c.FailedPermille(), r.Limits.MaxFailedPermille)
 	case last && c.Known > c.Absent && c.Waiting+c.UnderWay == 0:
 		v.Done, v.Why = true, fmt.Sprintf("all who are there have ended: %d committed", c.Committed)
+		if untried := c.Gated + c.Expired + c.Halted; untried > 0 {
+			v.Why += fmt.Sprintf("; %d have not come through (%d gated, %d expired, %d halted) and do not try again in this roll-out: another --id has them try", untried, c.Gated, c.Expired, c.Halted)
+		}
 	case last:
 		v.Why = fmt.Sprintf("the last wave: %d committed, %d wait, %d are under way", c.Committed, c.Waiting, c.UnderWay)
 	case soak > soakMost(r) && !fault.noSoak: // by years, where a clock was wrong: nothing else would ever say so

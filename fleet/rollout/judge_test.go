@@ -160,6 +160,9 @@ var verdicts = []struct {
 			w.Gateways[w.in[9]] = Gateway{}
 		})
 	}, "done", "", planted{}},
+	{"the last wave, those that a halt has stopped do not try again", func() *world {
+		return newWorld(10).report(7, "committed", Committed).report(1, "", Gated).report(2, "rolled back", Halted).with(func(w *world) { w.Waves = nil })
+	}, "done", "7 committed; 3 have not come through (1 gated, 0 expired, 2 halted)", planted{gatedIsGood: true}},
 	{"the last wave, one waits", func() *world {
 		return newWorld(10).report(9, "committed", Committed).with(func(w *world) { w.Waves = nil })
 	}, "stay", "1 wait", planted{}},

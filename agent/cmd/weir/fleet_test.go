@@ -189,6 +189,16 @@ func TestProgramsAreAsked(t *testing.T) {
 	if _, err := compatOf(t.Context(), script, runtime.GOARCH, "rauc", ""); err == nil {
 		t.Error("a bundle is run")
 	}
+	if says := ownVersion(t.Context(), script); says != "" {
+		t.Errorf("a program that does not tell its version calls itself %q", says)
+	}
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"$*\" = 'version -o json' ] && echo '{\"version\":\"1.3.9\"}'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := &part{path: "weir", calls: ownVersion(t.Context(), script)}
+	if p.misnamed("1.3.9") != "" || !strings.Contains(p.misnamed("1.4.0"), "says that it is version 1.3.9, and the release says 1.4.0: each gateway will refuse it") {
+		t.Errorf("calls itself %q: %q, %q", p.calls, p.misnamed("1.3.9"), p.misnamed("1.4.0"))
+	}
 }
 
 // TestRolloutLife: waves, a release that is halted for its failures, resumed, gone back from.
@@ -246,6 +256,8 @@ func TestRolloutLife(t *testing.T) {
 	f.says(0, "goes on: roll-out r1, serial 5", append([]string{"fleet", "resume", "--yes", "--next-wave"}, deploy...)...)
 	f.says(0, "halted: roll-out r1, serial 6", append([]string{"fleet", "halt", "--why", "smells"}, deploy...)...)
 	f.says(10, "halted: smells", "fleet", "status")
+	f.fares("r1", sha, second[4], rollout.Halted)
+	f.says(0, "does not try again in it (1 say so, 0 were under way", append([]string{"fleet", "resume", "--yes"}, deploy...)...)
 
 	// back to the older one: below the floor of what was committed
 	f.says(2, "release 1.3.0 has the secure version 1; gateways that have committed what was rolled out here before take none below 2", roll("1.3.0")...)
@@ -324,9 +336,10 @@ func TestCommands(t *testing.T) {
 	f.says(2, "--board goes with --all", do("command", "restart", "gw-000", "--board", "rpi4")...)
 	f.says(0, "published: first for device/gw-000, serial 1", do("savepoint", "gw-000", "gw-001", "--id", "first", "--upload")...)
 	f.says(0, "for commands/stable, serial 1", do("command", "restart", "--all", "--board", "rpi4")...)
-	b, err := (&document.Result{Gateway: "gw-000", Scope: "device/gw-000", Serial: 1, ID: "first", Do: "savepoint", Result: "done", Detail: "three\nlines", AtMs: 1}).Encode()
+	b, err := (&document.Result{Gateway: "gw-000", Scope: "device/gw-000", Serial: 1, ID: "first", Do: "savepoint", Result: "done", Detail: "three\nlines", AtMs: 1, Files: []string{depot.File("gw-000", "savepoints/a.savepoint")}}).Encode()
 	f.put(depot.Result("gw-000", "device/gw-000", 1, 1), signed.TypeResult, "gw-000", b, err)
 	f.says(0, "savepoint (first)  done    three lines", "fleet", "results", "gw-000")
+	f.says(0, "  _fleet/report/gw-000/file/savepoints/a.savepoint", "fleet", "results", "gw-000")
 	f.put(depot.Result("gw-001", "device/gw-001", 1, 1), signed.TypeResult, "gw-000", b, err)
 	f.says(0, "it speaks for somebody else", "fleet", "results", "gw-001")
 	f.says(0, "serial 2", do("command", "diagnostics", "gw-000", "--upload")...)

@@ -47,7 +47,7 @@ func fleetCommandCommand(f *fleetFlags) *cobra.Command {
 	g.BoolVar(&k.stop, "stop", false, "savepoint: stop behind it")
 	g.BoolVar(&k.again, "again", false, "upgrade: also a program that the gateway has gone back from before")
 	g.StringVar(&k.release, "release", "", "upgrade: the release, by version or sha256")
-	g.StringVar(&k.publicKey, "public-key", "", "rotate-key: the key that the gateway is to have")
+	g.StringVar(&k.publicKey, "public-key", "", "rotate-key: only if this is the key that the gateway has now")
 	return f.signs(c)
 }
 
@@ -70,7 +70,7 @@ func (k *commandFlags) add(c *cobra.Command) {
 	g.DurationVar(&k.expires, "expires", 7*24*time.Hour, "not behind that time from now; 0: without end")
 	g.BoolVar(&k.whole, "all", false, "all gateways of the channel")
 	g.StringArrayVar(&k.boards, "board", nil, "with --all: only gateways on that board; may be repeated")
-	g.BoolVar(&k.replace, "replace-unverified", false, "also where a list of commands lies that does not count")
+	g.BoolVar(&k.replace, "replace-unverified", false, "also where commands lie that do not count: since the key that signed them was replaced, or somebody else has written there")
 	g.StringVar(&k.to, "to", "", "of one gateway or --all: write the signed document there instead of publishing it, for others to sign (weir keys sign, weir fleet publish)")
 }
 
@@ -203,7 +203,7 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, r
 		return p, err
 	}
 	if p.before.Err != nil && !replace {
-		return p, fmt.Errorf("what lies there does not count: %w; --replace-unverified puts a new list in its place: its serial is above what the gateways report and have answered, and commands that were in the list and are not done are lost", p.before.Err)
+		return p, fmt.Errorf("what lies there does not count: %w; --replace-unverified puts a new list in its place: its serial is above what the gateways report and have answered, and commands that were in the list and are not done are lost. If it was a thief's, raise the floor first (weir keys rotate --floor)", p.before.Err)
 	}
 	if list == nil {
 		if list, err = depot.NewCommands(fl.trust.Fleet(), scope, 0); err != nil {
@@ -220,7 +220,11 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, r
 	}
 	a := depot.AheadOf(list.Serial, claims)
 	tellAhead(c.ErrOrStderr(), scope, &a)
-	next, err := depot.NextSerial(fl.trust, max(list.Serial, answered, a.Most)) // the list was removed, or the store restored: gateways remember
+	last := max(list.Serial, answered, a.Most) // the list was removed, or the store restored: gateways remember
+	if claims := claimedSerial(p.before.Body); p.before.Err != nil && claims <= last+claimMost {
+		last = max(last, claims)
+	}
+	next, err := depot.NextSerial(fl.trust, last)
 	if err != nil {
 		return p, err
 	}
@@ -237,6 +241,22 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, r
 	}
 	p.envelope, err = fl.seal(c.Context(), signed.TypeCommands, payload, signers)
 	return p, err
+}
+
+// claimMost is how much further than what is known a list that does not count may bring the serials: whoever may write to the store must not use them up.
+const claimMost = 1 << 20
+
+// claimedSerial is the serial of a list that does not count; 0: it is none. One that a key signed which was replaced since may have been seen by gateways, which then remember its serial.
+func claimedSerial(body []byte) uint64 {
+	e, err := signed.Parse(body)
+	if err != nil || e.Type != signed.TypeCommands {
+		return 0
+	}
+	list, err := document.DecodeCommands(e.Payload)
+	if err != nil {
+		return 0
+	}
+	return list.Serial
 }
 
 func scopeOf(scope string) (gateway string, is bool) {
@@ -266,6 +286,9 @@ func fleetResultsCommand(f *fleetFlags) *cobra.Command {
 				fmt.Fprintln(t, "AT\tSCOPE\tSERIAL\tCOMMAND\tRESULT\tDETAIL")
 				for _, r := range list {
 					fmt.Fprintf(t, "%s\t%s\t%d\t%s (%s)\t%s\t%s\n", time.UnixMilli(r.AtMs).UTC().Format("2006-01-02 15:04"), r.Scope, r.Serial, r.Do, r.ID, r.Result, oneLine(r.Detail))
+					for _, file := range r.Files {
+						fmt.Fprintf(t, "\t\t\t\t\t%s\n", oneLine(file))
+					}
 				}
 				t.Flush()
 			})

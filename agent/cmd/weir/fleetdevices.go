@@ -118,6 +118,6 @@ func (fl *fleet) pin(c *cobra.Command, path string, rows []deviceRow) error {
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d keys added to %s\n", added, path)
+	fmt.Fprintf(c.ErrOrStderr(), "%d keys added to %s: reports count by them where it is given as --device-keys\n", added, path)
 	return nil
 }

@@ -23,7 +23,7 @@ func fleetHaltCommand(f *fleetFlags) *cobra.Command {
 	why := ""
 	c := &cobra.Command{
 		Use: "halt", Short: "Halt the roll-out of a channel: nobody begins, who has not switched goes back to work", Args: usageArgs(cobra.NoArgs),
-		Long: "Asks nothing, and reads no report before it is published: it is for an emergency. Then it looks, for a minute at most, whether gateways have verified a newer document than the store held, and publishes it above that. weir fleet resume goes on.",
+		Long: "Asks nothing, and reads no report before it is published: it is for an emergency. Then it looks, for a minute at most, whether gateways have verified a newer document than the store held, and publishes it above that. weir fleet resume goes on, with those that had not begun: whom the halt has stopped, the next roll-out takes.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			signers, err := f.signers(c)
 			if err != nil {
@@ -64,7 +64,8 @@ func fleetResumeCommand(f *fleetFlags) *cobra.Command {
 	nextWave := false
 	c := &cobra.Command{
 		Use: "resume", Short: "Go on with a roll-out that is halted, or with the next wave of one that is stuck", Args: usageArgs(cobra.NoArgs),
-		Long: "What failed before counts as before: without a higher --max-failed a roll-out that was halted for its failures would be halted again at once, and is not resumed.",
+		Long: `What failed before counts as before: without a higher --max-failed a roll-out that was halted for its failures would be halted again at once, and is not resumed.
+A gateway tries a roll-out once: whom the halt has stopped stays on its program. Another roll-out of the release, with another --id, has it try.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			signers, err := f.signers(c)
 			if err != nil {
@@ -102,6 +103,9 @@ func fleetResumeCommand(f *fleetFlags) *cobra.Command {
 				return usageError{fmt.Errorf("it would be halted again at once: %s; see weir fleet status, and give a higher --max-failed", v.Why)}
 			}
 			fmt.Fprintf(c.ErrOrStderr(), "roll-out %s goes on with wave %d (%s): %s\n", n.ID, n.Wave+1, rollout.Share(n.Permille), v.Why)
+			if k := v.Counts; was.Halted && k.Halted+k.UnderWay > 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "whom the halt has stopped does not try again in it (%d say so, %d were under way when they reported last): roll out once more with another --id for them\n", k.Halted, k.UnderWay)
+			}
 			if err := f.confirm(c, "Publish it?"); err != nil {
 				return err
 			}
@@ -144,6 +148,9 @@ which was signed, says when to do what. Two that run at once do not disturb each
 	return f.signs(c)
 }
 
+// errWatchEnded: not done, so the exit code is not 0.
+var errWatchEnded = errors.New("the watch was ended; the roll-out stays in its wave until somebody reconciles again")
+
 // reconcile judges and acts; every 0: once.
 func (f *fleetFlags) reconcile(c *cobra.Command, fl *fleet, signers []signed.Signer, every time.Duration) error {
 	version, last := "", ""
@@ -154,6 +161,8 @@ func (f *fleetFlags) reconcile(c *cobra.Command, fl *fleet, signers []signed.Sig
 		case st != nil && (every == 0 || st.Verdict.Why != last):
 			last = st.Verdict.Why
 			keep = f.say(c, st, func() { st.print(c.OutOrStdout()) })
+		case every > 0 && c.Context().Err() != nil: // in the middle of a look
+			return errWatchEnded
 		case err != nil && every > 0 && !errors.Is(err, errAttention): // a link that broke, a lease: the next time
 			fmt.Fprintf(c.ErrOrStderr(), "warning: %v\n", err)
 			err = nil
@@ -164,7 +173,7 @@ func (f *fleetFlags) reconcile(c *cobra.Command, fl *fleet, signers []signed.Sig
 		select {
 		case <-time.After(every):
 		case <-c.Context().Done():
-			return c.Context().Err()
+			return errWatchEnded
 		}
 	}
 }

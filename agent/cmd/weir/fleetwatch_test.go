@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -126,6 +127,17 @@ func TestReconcileIsWatched(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	f.says(10, "HALTED", "fleet", "status")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := root()
+	cmd.SetOut(&firstWrite{at: "roll-out r1", then: cancel}) // somebody ends it once it has said how things stand
+	cmd.SetErr(io.Discard)
+	f.release("1.4.1")
+	f.says(0, "published", append([]string{"fleet", "rollout", "1.4.1", "--id", "r1b", "--waves", "100%", "--yes"}, deploy...)...)
+	cmd.SetArgs(append(append([]string{"fleet", "reconcile", "--watch", "20ms", "-c", f.config}, deploy...), f.flags...))
+	if err := cmd.ExecuteContext(ctx); exitCode(err) != 1 || !strings.Contains(err.Error(), "stays in its wave until somebody reconciles again") {
+		t.Errorf("a watch that somebody ends: exit code %d, %v", exitCode(err), err)
+	}
 
 	code, errs = f.watch(&firstWrite{published: fare("r3", f.in("r3", 0, 1000), rollout.Committed)}, append([]string{"fleet", "rollout", "1.5.0", "--id", "r3", "--waves", "50%,100%", "--min-reports", "3", "--yes", "--watch", "--every", "20ms", "--again"}, deploy...)...)
 	if code != 0 || !strings.Contains(errs, "wave 2") {

@@ -62,8 +62,17 @@ What a program can read is asked of the program itself (weir compat --json) wher
 
 // part is an artifact and its file.
 type part struct {
-	path string
+	path  string
+	calls string // the version that it calls itself; "": it was not asked, or says none
 	document.Artifact
+}
+
+// misnamed tells that gateways will refuse the program, since it calls itself otherwise than its release; "": they will not, as far as is known.
+func (p *part) misnamed(version string) string {
+	if p.calls == "" || p.calls == version {
+		return ""
+	}
+	return fmt.Sprintf("%s says that it is version %s, and the release says %s: each gateway will refuse it. Build it with VERSION=%s, or give --version %s", p.path, p.calls, version, version, p.calls)
 }
 
 func (r *releaseFlags) run(c *cobra.Command) error {
@@ -100,6 +109,11 @@ func (r *releaseFlags) run(c *cobra.Command) error {
 	row := &releaseRow{Release: shaOfPayload(payload), Version: m.Version, Created: &at, is: m}
 	if r.output != "json" {
 		printRelease(c, row)
+	}
+	for _, p := range parts {
+		if text := p.misnamed(m.Version); text != "" {
+			fmt.Fprintln(c.ErrOrStderr(), "warning: "+text)
+		}
 	}
 	if err := r.confirm(c, "Upload and publish it?"); err != nil {
 		return err
@@ -173,7 +187,9 @@ func (r *releaseFlags) part(ctx context.Context, text string) (p part, err error
 		return p, err
 	}
 	p.path, p.Backend, p.Arch, p.Boards = path, backend, arch, boards
-	p.Compat, err = compatOf(ctx, path, arch, backend, compat)
+	if p.Compat, err = compatOf(ctx, path, arch, backend, compat); err == nil && compat == "" {
+		p.calls = ownVersion(ctx, path)
+	}
 	return p, err
 }
 
@@ -226,6 +242,26 @@ func compatOf(ctx context.Context, path, arch, backend, file string) (is documen
 		return is, errors.New("what weir compat --json printed names no formats or no state")
 	}
 	return is, nil
+}
+
+// ownVersion is the version that a program of this machine's processor calls itself; "": it says none.
+func ownVersion(ctx context.Context, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, compatWithin)
+	defer cancel()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	run := exec.CommandContext(ctx, path, "version", "-o", "json")
+	run.WaitDelay = 10 * time.Second
+	b, err := run.Output()
+	var is struct {
+		Version string `json:"version"`
+	}
+	if err != nil || json.Unmarshal(b, &is) != nil {
+		return ""
+	}
+	return document.Clean(is.Version, 256)
 }
 
 func shaOfPayload(payload []byte) string {

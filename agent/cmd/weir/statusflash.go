@@ -62,8 +62,11 @@ func stretched(f *api.FlashStatus) (list []string) {
 
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
-	if d >= time.Minute {
+	switch {
+	case d >= time.Minute:
 		d = d.Round(time.Minute)
+	case d >= time.Second:
+		d = d.Round(100 * time.Millisecond)
 	}
 	return config.FormatDuration(d)
 }
