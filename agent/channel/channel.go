@@ -254,7 +254,9 @@ func (c *Channel) readRoot(ctx context.Context) error {
 			return fmt.Errorf("keep root %d: %w", version, err)
 		}
 		c.hook("root-after")
-		clear(c.versions) // what was refused may count now
+		clear(c.versions) // what was refused may count now,
+		c.rollout = nil   // and what was read no more: all of it is read again
+		clear(c.lists)
 		c.log.Info("fleet has a new root", "version", version)
 		return nil
 	})
@@ -295,6 +297,7 @@ func (c *Channel) show() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state.Root, c.state.Serials, c.state.CreatedMs, c.state.Begun, c.state.Unsent = c.trust.Version(), serials, created, begun, unsent
+	c.state.Rollout, c.state.Halted = "", false
 	if c.rollout != nil {
 		c.state.Rollout, c.state.Halted = c.rollout.ID, c.rollout.Halted
 	}

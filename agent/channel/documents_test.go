@@ -212,6 +212,35 @@ func TestKeysThatWereReplaced(t *testing.T) {
 	})
 }
 
+// TestReadBeforeTheKeyWasReplaced: what was read and not begun is not begun any more, in the same process. What was begun ends.
+func TestReadBeforeTheKeyWasReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.acts.block, w.acts.refuse = make(chan struct{}), ErrLater
+		w.commands(2, command(1, document.DoStop), command(2, document.DoStart))
+		w.rollout(rolloutOf(1, "r1", w.release("2")))
+		w.start()
+		time.Sleep(10 * time.Minute)
+		w.put(depot.Root(2), rootOf(t, 2, 0, 2, "deploy2"))
+		time.Sleep(10 * time.Minute)
+		w.acts.mu.Lock()
+		w.acts.refuse = nil
+		w.acts.mu.Unlock()
+		close(w.acts.block)
+		time.Sleep(time.Hour)
+		w.stop()
+		if got := fmt.Sprint(w.acts.did(), w.acts.asked); got != "[device/gw-1 stop 1] []" {
+			t.Errorf("done and asked: %s", got)
+		}
+		if s := w.ch.Status(); s.Refused["threshold"] != 2 || s.Rollout != "" {
+			t.Errorf("%+v", s)
+		}
+		if r := w.result(1); r == nil || r.Result != document.ResultDone {
+			t.Errorf("what was begun: %+v", r)
+		}
+	})
+}
+
 // TestFrozenStore: a store that gives old documents for ever delays, and it shows.
 func TestFrozenStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
