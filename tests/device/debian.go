@@ -32,12 +32,12 @@ func mirror(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%w: this machine's apt has no source of Debian %s", errNotHere, release)
 }
 
-// fetchMost bounds each step that downloads.
-const fetchMost = 8 * time.Minute
+// commandMost bounds each step: what is downloaded, and what is built with nothing in the cache by a host that is busy.
+const commandMost = 30 * time.Minute
 
 // command runs a program and gives what it prints. A failure is told with the end of its output.
 func command(ctx context.Context, env []string, dir, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchMost)
+	ctx, cancel := context.WithTimeout(ctx, commandMost)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
