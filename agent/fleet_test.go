@@ -389,6 +389,8 @@ func TestFetchesAreSpread(t *testing.T) {
 	}
 	b.agent.fleet.Halt("r1", "enough")
 	b.await("the halt", func(s *api.Status) bool { return s.Upgrade.State == string(upgrade.Failed) })
+	b.publish(depot.Rollout("stable"), signed.TypeRollout, &document.Rollout{Fleet: "plant", Serial: 1, Channel: "stable", ID: "r1", Release: name, CreatedMs: 1_780_000_000_000, Permille: 1000, Halted: true, WhyHalt: "enough",
+		Policy: document.Policy{Savepoint: "best-effort"}, Limits: document.Limits{MaxFailedPermille: 50, MinReports: 1, SilenceMs: 1000}}, "deploy") // the program on trial has to hear a word of its fleet
 	h.Scope, h.Rollout, h.Command = "device/test", "", "c1"
 	if err := b.agent.fleet.Upgrade(t.Context(), h); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,7 +15,8 @@ func becomeOwner(dir string) (user int) {
 		return 0
 	}
 	gid := int(st.Gid)
-	if unix.Setgroups([]int{gid}) != nil || unix.Setresgid(gid, gid, gid) != nil || unix.Setresuid(int(st.Uid), int(st.Uid), int(st.Uid)) != nil {
+	// That of package unix changes the groups of one thread, and the others would stay in root's.
+	if syscall.Setgroups([]int{gid}) != nil || unix.Setresgid(gid, gid, gid) != nil || unix.Setresuid(int(st.Uid), int(st.Uid), int(st.Uid)) != nil {
 		return 0
 	}
 	// What the kernel tells of this process, what it has written for example, would be root's alone otherwise (prctl(2), PR_SET_DUMPABLE).

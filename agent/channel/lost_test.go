@@ -13,14 +13,16 @@ import (
 	"github.com/weirstream/weir/store/disk"
 )
 
-// loses has the ledger be none that can be read.
+// loses has the ledger, and its copy, be none that can be read.
 func (w *world) loses() string {
 	w.t.Helper()
-	name := Ledger(filepath.Join(w.dir, "fleet"))
-	if err := os.WriteFile(name, []byte("{"), 0o600); err != nil {
-		w.t.Fatal(err)
+	dir := filepath.Join(w.dir, "fleet")
+	for _, name := range []string{Ledger(dir), filepath.Join(dir, ledgerCopy)} {
+		if err := os.WriteFile(name, []byte("{"), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
 	}
-	return name
+	return Ledger(dir)
 }
 
 // TestMute: a gateway whose ledger cannot be read says what it is, does nothing, and leaves the ledger as it is.

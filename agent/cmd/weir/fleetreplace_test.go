@@ -28,7 +28,7 @@ func TestCommandsBehindAReplacedKey(t *testing.T) {
 	}
 	rotate("keys/root.1.json", 2, "--add", "deploy="+f.fresh("next"))
 	rotate("root.2.json", 3, "--remove", "deploy=deploy-1") // one key stays, so gateways remember serials
-	f.says(1, "--replace-unverified puts this command in its place", restart("next.key")...)
+	f.says(1, "--replace-unverified puts a new list in its place", restart("next.key")...)
 	f.says(0, "for device/gw-000, serial 3", restart("next.key", "--replace-unverified")...)
 	f.says(0, "for device/gw-000, serial 4", restart("next.key")...)
 
