@@ -165,7 +165,7 @@ crash: deps ## the long torture run: 330,000 messages, kill -9, power cuts, rese
 
 # The emulated machine: WEIR_DEVICE_CACHE keeps what comes from Debian (else weir-device in the user's cache directory).
 .PHONY: test-device
-test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, 16 upgrades with a cut in each, planted faults; some 40 minutes on two idle cores
+test-device: deps deps-device ## an arm64 machine under qemu whose power is cut: 50 cuts with direct boot, 20 under systemd, 17 upgrades with a cut in each, memory taken away, planted faults; some 45 minutes on two idle cores
 	WEIR_DEVICE=long $(GO) test -count 1 -p 1 -v -timeout 180m ./tests/rig/nbd ./tests/device
 
 .PHONY: test-device-short
