@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/store/disk"
 )
 
 // flips has do called with one bit changed of each byte of a file, and leaves the file as it was.
@@ -63,7 +64,7 @@ func TestADamagedAbout(t *testing.T) {
 		}
 		g.reboot()
 	}
-	if _, err := g.p.aboutIn(name); !errors.Is(err, errSum) {
+	if _, err := g.p.aboutIn(name); !errors.Is(err, disk.ErrSum) {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/store/disk"
 )
 
 // floor is the least secure version that is run: the higher one of two files, as far as they can be read. A floor that cannot be read keeps every slot from running, and flash loses files.
@@ -34,8 +35,8 @@ func (p *Places) readFloor(name string) (n uint64, there bool, err error) {
 		return 0, there, err
 	}
 	number, sum, summed := strings.Cut(strings.TrimSpace(string(b)), floorSum)
-	if n, err = strconv.ParseUint(number, 10, 64); err == nil && summed && sum != sumOf([]byte(number)) { // an operator writes the number alone
-		err = errSum
+	if n, err = strconv.ParseUint(number, 10, 64); err == nil && summed && sum != disk.SumOf([]byte(number)) { // an operator writes the number alone
+		err = disk.ErrSum
 	}
 	if err != nil {
 		return 0, true, fmt.Errorf("%s is damaged: want one number, the secure version of what was committed last", name)
@@ -49,7 +50,7 @@ const floorSum = " crc32c="
 // raiseFloor writes the copy first: a crash behind it has raised the floor.
 func (p *Places) raiseFloor(to uint64) error {
 	number := strconv.AppendUint(nil, to, 10)
-	number = append(number, floorSum+sumOf(number)+"\n"...)
+	number = append(number, floorSum+disk.SumOf(number)+"\n"...)
 	for _, name := range []string{floorCopy, floorFile} {
 		if err := p.keep(filepath.Join(p.Dir, name), number); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/weirstream/weir/agent/upgrade"
+	"github.com/weirstream/weir/store/disk"
 )
 
 // About is what the helper knows of the program in a slot. It is written behind the program, and removed before that is changed: a slot without it has nothing that was verified.
@@ -58,7 +59,7 @@ func (p *Places) aboutIn(name string) (a About, err error) {
 		return About{}, errEmpty
 	}
 	if err = json.Unmarshal(b, &a); err == nil {
-		err = checkSum(b, a.Sum)
+		err = disk.CheckSum(b, a.Sum)
 	}
 	if err != nil {
 		return About{}, fmt.Errorf("read %s: %w", name, err)
@@ -68,12 +69,12 @@ func (p *Places) aboutIn(name string) (a About, err error) {
 
 // keepAbout writes the copy first: what is verified of a slot is said by the other file alone.
 func (p *Places) keepAbout(s upgrade.Slot, a About) error {
-	a.Sum = sumZero
+	a.Sum = disk.SumZero
 	b, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	b = summed(append(b, '\n'))
+	b = disk.Summed(append(b, '\n'))
 	for _, name := range []string{aboutCopy, aboutFile} {
 		if err := p.keep(filepath.Join(p.slot(s), name), b); err != nil {
 			return err

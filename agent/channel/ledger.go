@@ -1,11 +1,9 @@
 package channel
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -115,22 +113,16 @@ func readLedger(fsys disk.FS, name string) (*ledger, error) {
 	return l, nil
 }
 
-const sumZero = "00000000"
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func sumOf(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
-
 // encode is the file's bytes.
 func (l *ledger) encode() ([]byte, error) {
 	w := *l
-	w.Sum = sumZero
+	w.Sum = disk.SumZero
 	b, err := json.MarshalIndent(&w, "", "  ")
 	if err != nil {
 		return nil, err
 	}
 	b = append(b, '\n')
-	return bytes.Replace(b, []byte(sumZero), []byte(sumOf(b)), 1), nil
+	return disk.Summed(b), nil
 }
 
 // decode finds what flash has changed: a serial that is another one would have the gateway deaf to its fleet, or listen to old documents.
@@ -138,8 +130,8 @@ func (l *ledger) decode(b []byte) error {
 	if err := record.Decode(b, ledgerForm, l); err != nil {
 		return err
 	}
-	if l.Sum != "" && sumOf(bytes.Replace(b, []byte(l.Sum), []byte(sumZero), 1)) != l.Sum {
-		return errors.New("it is damaged: its checksum is wrong")
+	if err := disk.CheckSum(b, l.Sum); err != nil {
+		return fmt.Errorf("it is damaged: %w", err)
 	}
 	for i, o := range l.Orders {
 		if o == nil || !o.Ended && o.Command == nil {

@@ -221,7 +221,7 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, r
 	a := depot.AheadOf(list.Serial, claims)
 	tellAhead(c.ErrOrStderr(), scope, &a)
 	last := max(list.Serial, answered, a.Most) // the list was removed, or the store restored: gateways remember
-	if claims := claimedSerial(p.before.Body); p.before.Err != nil && claims <= last+claimMost {
+	if claims := claimedSerial(p.before.Body); p.before.Err != nil && claims <= last+depot.ReachMost {
 		last = max(last, claims)
 	}
 	next, err := depot.NextSerial(fl.trust, last)
@@ -242,9 +242,6 @@ func (fl *fleet) prepare(c *cobra.Command, scope string, one document.Command, r
 	p.envelope, err = fl.seal(c.Context(), signed.TypeCommands, payload, signers)
 	return p, err
 }
-
-// claimMost is how much further than what is known a list that does not count may bring the serials: whoever may write to the store must not use them up.
-const claimMost = 1 << 20
 
 // claimedSerial is the serial of a list that does not count; 0: it is none. One that a key signed which was replaced since may have been seen by gateways, which then remember its serial.
 func claimedSerial(body []byte) uint64 {
