@@ -21,8 +21,10 @@ func (c *checker) fleet() error {
 	case isNewer(err):
 		c.report.line("nobody directs this gateway from afar: %v", err)
 		return nil
+	case ofDisk(err): // what lies there may be whole
+		return fmt.Errorf("the fleet's ledger: %w", err)
 	}
-	if c.report.damage("the fleet's ledger: %v", err); !c.repair || ofDisk(err) {
+	if c.report.damage("the fleet's ledger: %v", err); !c.repair {
 		return nil
 	}
 	name := channel.Ledger(dir)
