@@ -185,12 +185,12 @@ func (p *applier) otherSinks(c apply.Change) map[string]bool {
 // gates looks at the sinks. One that was there before may be away, as at any time; a new one must have answered.
 func (a *attempt) gates(other map[string]bool) (failed, waits string) {
 	for _, l := range a.links {
-		m := l.sender.Metrics()
+		m := l.Sender.Metrics()
 		switch {
 		case m.Fenced.Load():
-			return fmt.Sprintf("pipeline %s, sink %s: %s", a.spec.Name.Value, l.uid, m.LastError()), ""
-		case other[l.uid] && !m.Prepared.Load() && m.Held() == "":
-			waits = fmt.Sprintf("pipeline %s, sink %s has not answered", a.spec.Name.Value, l.uid)
+			return fmt.Sprintf("pipeline %s, sink %s: %s", a.spec.Name.Value, l.UID, m.LastError()), ""
+		case other[l.UID] && !m.Prepared.Load() && m.Held() == "":
+			waits = fmt.Sprintf("pipeline %s, sink %s has not answered", a.spec.Name.Value, l.UID)
 			if text := m.LastError(); text != "" {
 				waits += ": " + text
 			}

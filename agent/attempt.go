@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/links"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
@@ -35,12 +36,12 @@ type attempt struct {
 	outbox      *outbox.Outbox
 	store       snapshot.Store
 	dead        *deadletter.Store
-	deadLock    *sync.Mutex  // held while dead is open
-	feed        *deadFeed    // nil: dead letters go nowhere
-	state       *pebblekv.DB // nil: the backend is memory
+	deadLock    *sync.Mutex     // held while dead is open
+	feed        *links.DeadFeed // nil: dead letters go nowhere
+	state       *pebblekv.DB    // nil: the backend is memory
 	engine      *exec.Pipeline
 	coordinator *snapshot.Coordinator
-	links       []*link
+	links       []*links.Link
 	generation  uint64    // of the sinks in this attempt
 	progress    stillness // of the position handled
 	turns       stillness // of the coordinator's loop
@@ -88,7 +89,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 		group.Go(func() error {
 			select {
 			case <-a.settled:
-				return l.run(gctx, a.agent.fencedBy)
+				return l.Run(gctx, a.agent.fencedBy)
 			case <-gctx.Done():
 				return gctx.Err()
 			}
@@ -98,7 +99,7 @@ func (a *attempt) run(ctx context.Context, ready func(*attempt)) error {
 		group.Go(func() error { return a.settleReplay(gctx) })
 	}
 	if a.feed != nil {
-		group.Go(func() error { return a.feed.run(gctx) })
+		group.Go(func() error { return a.feed.Run(gctx) })
 	}
 	if p := a.offsite(); p != nil {
 		group.Go(func() error { return a.runOffsite(gctx, p) })
@@ -220,10 +221,10 @@ func (a *attempt) finalCheckpoint(ctx context.Context) {
 // close frees what open opened, in reverse; errors are only told: everything that matters is durable already.
 func (a *attempt) close() {
 	for _, l := range a.links {
-		a.tell("close endpoint", l.close())
+		a.tell("close endpoint", l.Close())
 	}
 	if a.feed != nil {
-		a.tell("close endpoint", a.feed.endpoint.Close())
+		a.tell("close endpoint", a.feed.Close())
 	}
 	if a.store != nil {
 		a.tell("close checkpoint store", a.store.Close())

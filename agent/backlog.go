@@ -2,14 +2,14 @@ package agent
 
 // deliverable counts released results whose upstream is not known to be away.
 func (a *attempt) deliverable() (n uint64) {
-	if f := a.feed; f != nil && f.sender.Metrics().LastError() == "" {
-		n = f.feed.Stats().Pending
+	if f := a.feed; f != nil {
+		n = f.Deliverable()
 	}
 	for _, l := range a.links {
-		if m := l.sender.Metrics(); m.Fenced.Load() || m.LastError() != "" || m.Held() != "" {
+		if m := l.Sender.Metrics(); m.Fenced.Load() || m.LastError() != "" || m.Held() != "" {
 			continue
 		}
-		if st := l.queue.Stats(); st.VisibleUpTo > st.ConfirmedUpTo {
+		if st := l.Queue.Stats(); st.VisibleUpTo > st.ConfirmedUpTo {
 			n += st.VisibleUpTo - st.ConfirmedUpTo
 		}
 	}
@@ -19,7 +19,7 @@ func (a *attempt) deliverable() (n uint64) {
 // blocked tells that a full sink holds a task right now: a barrier would stand behind it.
 func (a *attempt) blocked() bool {
 	for _, l := range a.links {
-		if l.queue.Stats().Blocked {
+		if l.Queue.Stats().Blocked {
 			return true
 		}
 	}
@@ -32,7 +32,7 @@ func (a *attempt) pushedBack() bool {
 		return true
 	}
 	for _, l := range a.links {
-		if st := l.queue.Stats(); st.Blocked || st.Waiting > 0 && !l.queue.HeldBack() { // what is held back waits for the end of a trial: it excuses nothing
+		if st := l.Queue.Stats(); st.Blocked || st.Waiting > 0 && !l.Queue.HeldBack() { // what is held back waits for the end of a trial: it excuses nothing
 			return true
 		}
 	}

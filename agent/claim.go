@@ -92,7 +92,7 @@ func (a *Agent) sinksAnswered() bool {
 			continue
 		}
 		for _, l := range at.links {
-			if !l.sender.Metrics().Answered.Load() && l.sender.Metrics().Held() == "" {
+			if !l.Sender.Metrics().Answered.Load() && l.Sender.Metrics().Held() == "" {
 				return false
 			}
 		}

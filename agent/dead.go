@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirstream/weir/agent/config"
-	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/store/deadletter"
 	"github.com/weirstream/weir/uplink"
@@ -67,45 +66,6 @@ func (a *Agent) deadConfig(d *config.DeadLetters) deadletter.Config {
 	c.Log.MaxBytes = c.MaxBytes + deadSlack*c.Log.SegmentBytes
 	return c
 }
-
-// deadEndpoint is the far end of the stream of dead letters: the store on this device. It deduplicates by sequence, so
-// the stream is exactly once like any other.
-type deadEndpoint struct {
-	store *deadletter.Store
-	last  uint64
-}
-
-// Open tells the end of the unbroken run that is kept.
-func (d *deadEndpoint) Open(_ context.Context, s uplink.Stream, inc uplink.Incarnation, generation uint64) (uplink.Progress, error) {
-	d.last = d.store.LastSeq(s.String(), generation)
-	return uplink.Progress{Generation: generation, Incarnation: inc, Seq: d.last}, nil
-}
-
-// Send keeps a batch, durably.
-func (d *deadEndpoint) Send(ctx context.Context, b *uplink.Batch) (uplink.Answer, error) {
-	entries := make([]*deadletter.Entry, 0, len(b.Results))
-	for i := range b.Results {
-		r := &b.Results[i]
-		e := &deadletter.Entry{
-			Stream: b.Stream.String(), Generation: b.Generation, Seq: r.Seq, Last: r.Last, Gap: r.Kind == pipeline.ResultGap, Pos: r.Pos, Time: r.Time,
-		}
-		if e.Gap {
-			e.Reason = string(r.Payload)
-		} else {
-			e.Payload = r.Payload
-		}
-		entries = append(entries, e)
-	}
-	if err := d.store.Append(ctx, entries...); err != nil {
-		return uplink.Answer{}, fmt.Errorf("keep dead letters: %w", err)
-	}
-	d.last = b.Last
-	return uplink.Answer{Durable: b.Last}, nil
-}
-
-func (d *deadEndpoint) Confirm(context.Context) (uint64, error) { return d.last, nil }
-func (d *deadEndpoint) Guarantee() uplink.Guarantee             { return uplink.ExactlyOnce }
-func (d *deadEndpoint) Close() error                            { return nil }
 
 // keepRejected keeps a result that an upstream refused for good. Durable on return; a repeat is dropped by its sequence.
 func (a *attempt) keepRejected(ctx context.Context, d *uplink.DeadLetter) error {

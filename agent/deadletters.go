@@ -154,7 +154,7 @@ func (a *attempt) deadStatus() *api.DeadStatus {
 		Bytes: st.Log.LiveBytes, BytesMax: a.agent.deadConfig(&a.spec.Dead).MaxBytes,
 	}
 	if a.feed != nil {
-		s.Sink = a.feed.status()
+		s.Sink = a.feed.Status()
 	}
 	return s
 }

@@ -233,7 +233,7 @@ func (a *Agent) plantedDelivery() {
 		for _, s := range a.all() {
 			if at := s.running(); at != nil {
 				for _, l := range at.links {
-					left += l.queue.Stats().Held
+					left += l.Queue.Stats().Held
 				}
 			}
 		}

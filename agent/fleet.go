@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/channel"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/links"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/pace"
@@ -72,7 +73,7 @@ func (s *fleetSide) open() error {
 	}
 	if d := a.config.Fleet.Doorbell; d.Broker.Value != "" {
 		b := a.config.Broker(d.Broker.Value)
-		settings := brokerSettings(b)
+		settings := links.BrokerSettings(b)
 		settings.Dates, settings.AllowPlaintext = a.clock.Wall, a.config.Security.AllowPlaintext
 		if settings.ClientID == "" {
 			settings.ClientID = "weir-" + a.gateway()

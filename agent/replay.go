@@ -64,26 +64,26 @@ func (a *attempt) settleReplay(ctx context.Context) error {
 		return err
 	}
 	for _, l := range a.links {
-		if l.uid == exec.DeadSink {
+		if l.UID == exec.DeadSink {
 			continue
 		}
-		last, err := a.outbox.LastUpTo(ctx, l.uid, a.replay)
+		last, err := a.outbox.LastUpTo(ctx, l.UID, a.replay)
 		if errors.Is(err, outbox.ErrNotWhole) { // a limit of the sink let some go; their numbers are gaps now
-			a.log.Warn("results of shipped records are not whole; what upstream holds of them may be sent once more", "sink", l.uid, "error", err)
+			a.log.Warn("results of shipped records are not whole; what upstream holds of them may be sent once more", "sink", l.UID, "error", err)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		i.Sinks[l.uid] = max(i.Sinks[l.uid], last)
+		i.Sinks[l.UID] = max(i.Sinks[l.UID], last)
 	}
 	i.Replay = 0
 	if err := a.saveInheritance(&i); err != nil {
 		return err
 	}
 	for _, l := range a.links {
-		if l.uid != exec.DeadSink {
-			l.queue.Inherit(outbox.Inherited{Generation: i.Generation, Seq: i.Sinks[l.uid]})
+		if l.UID != exec.DeadSink {
+			l.Queue.Inherit(outbox.Inherited{Generation: i.Generation, Seq: i.Sinks[l.UID]})
 		}
 	}
 	a.log.Info("shipped records are replayed", "position", uint64(a.replay), "results", i.Sinks)

@@ -6,6 +6,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/links"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/mqtt"
 )
@@ -22,7 +23,7 @@ type session struct {
 
 // newSession makes the session of a broker with all sources that read from it. Its dedup table is rebuilt from the journal.
 func (a *Agent) newSession(cfg *config.Config, b *config.Broker) (*session, error) {
-	c := brokerSettings(b)
+	c := links.BrokerSettings(b)
 	c.Dates = a.clock.Wall
 	if c.ClientID == "" {
 		c.ClientID = "weir-" + a.gateway()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
+	"github.com/weirstream/weir/agent/links"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 )
@@ -123,17 +124,17 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 	}
 	for _, mark := range ledger.Sinks {
 		if l := a.link(mark.UID); l != nil {
-			s := l.ledger(mark)
-			d := a.agent.diverged.of(a.spec.Name.Value, l.uid)
+			s := l.Ledger(mark)
+			d := a.agent.diverged.of(a.spec.Name.Value, l.UID)
 			s.Divergences, s.DivergedAt = d.count, d.seq
 			p.Sinks = append(p.Sinks, s)
 		}
 	}
 }
 
-func (a *attempt) link(uid string) *link {
+func (a *attempt) link(uid string) *links.Link {
 	for _, l := range a.links {
-		if l.uid == uid {
+		if l.UID == uid {
 			return l
 		}
 	}

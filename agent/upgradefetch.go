@@ -106,7 +106,7 @@ func (a *Agent) savepointBytes() (n int64) {
 			m := at.coordinator.Metrics()
 			n += int64(m.BaseBytes) + int64(m.FrameBytes)
 			for _, l := range at.links {
-				n += l.queue.Stats().WaitingBytes
+				n += l.Queue.Stats().WaitingBytes
 			}
 		}
 	}

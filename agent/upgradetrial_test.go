@@ -70,7 +70,7 @@ func TestUpgradeWithALiveSink(t *testing.T) {
 func (a *Agent) heldOf(pipeline string) map[string]uint64 {
 	held := map[string]uint64{}
 	for _, l := range a.named(pipeline).running().links {
-		held[l.uid] = l.queue.Stats().Held
+		held[l.UID] = l.Queue.Stats().Held
 	}
 	return held
 }

@@ -79,8 +79,8 @@ func (u *upgrader) failed() string {
 			continue
 		}
 		for _, l := range at.links {
-			if m := l.sender.Metrics(); m.Fenced.Load() {
-				return fmt.Sprintf("pipeline %s, sink %s: %s", s.name, l.uid, m.LastError())
+			if m := l.Sender.Metrics(); m.Fenced.Load() {
+				return fmt.Sprintf("pipeline %s, sink %s: %s", s.name, l.UID, m.LastError())
 			}
 		}
 	}
@@ -155,8 +155,8 @@ func (a *Agent) farEnds() (list []upgrade.FarEnd) {
 			continue
 		}
 		for _, l := range at.links {
-			m := l.sender.Metrics()
-			list = append(list, upgrade.FarEnd{Name: "sink " + s.name + "/" + l.uid, Answered: m.Prepared.Load() || m.Held() != ""})
+			m := l.Sender.Metrics()
+			list = append(list, upgrade.FarEnd{Name: "sink " + s.name + "/" + l.UID, Answered: m.Prepared.Load() || m.Held() != ""})
 		}
 	}
 	return list

@@ -1,7 +1,8 @@
-package agent
+package links
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/pipeline/mqtt"
@@ -11,22 +12,22 @@ import (
 )
 
 // mqttEndpoint makes an MQTT sink as configured.
-func (a *attempt) mqttEndpoint(t *plan.MQTTTarget) (uplink.Endpoint, error) {
-	b := a.config.Broker(t.Broker.Value)
+func (site *Site) mqttEndpoint(t *plan.MQTTTarget) (uplink.Endpoint, error) {
+	b := site.Broker(t.Broker.Value)
 	if b == nil {
 		return nil, fmt.Errorf("broker %s of an mqtt sink is not defined", t.Broker)
 	}
 	c := mqttsink.Default()
-	c.Broker = brokerSettings(b)
-	c.Broker.Dates = a.agent.clock.Wall
+	c.Broker = BrokerSettings(b)
+	c.Broker.Dates = site.Dates
 	c.Topic, c.Control, c.QoS, c.Retain, c.Envelope = t.Topic.Value, t.Control.Value, t.QoS, t.Retain, t.Envelope
-	c.InflightMax, c.SessionExpiry, c.RejectUnauthorized = t.Inflight, durationNs(t.SessionExpiryNs), t.OnNotAuthorized == "reject"
-	c.Board, c.Logger = a.agent.board(), a.log
+	c.InflightMax, c.SessionExpiry, c.RejectUnauthorized = t.Inflight, time.Duration(t.SessionExpiryNs), t.OnNotAuthorized == "reject"
+	c.Board, c.Logger = site.Board, site.Logger
 	return mqttsink.New(c)
 }
 
-// brokerSettings say how a broker is reached, for sources and sinks alike.
-func brokerSettings(b *config.Broker) mqtt.SessionConfig {
+// BrokerSettings say how a broker is reached, for sources and sinks alike.
+func BrokerSettings(b *config.Broker) mqtt.SessionConfig {
 	c := mqtt.DefaultConfig()
 	c.Name, c.URL, c.ClientID = b.Name.Value, b.URL.Value, b.ClientID.Value
 	c.Username, c.PasswordFile = b.Username, b.PasswordFile

@@ -1,6 +1,6 @@
 //go:build nopostgres
 
-package agent
+package links
 
 import (
 	"errors"
@@ -10,6 +10,6 @@ import (
 )
 
 // postgresEndpoint says what this build lacks.
-func (a *attempt) postgresEndpoint(*plan.Sink) (uplink.Endpoint, error) {
+func (site *Site) postgresEndpoint(*plan.Sink) (uplink.Endpoint, error) {
 	return nil, errors.New("this weir was built without PostgreSQL (-tags nopostgres)")
 }

@@ -1,6 +1,6 @@
 //go:build !nopostgres
 
-package agent
+package links
 
 import (
 	"github.com/weirstream/weir/pipeline/plan"
@@ -9,10 +9,10 @@ import (
 )
 
 // postgresEndpoint makes a PostgreSQL sink as configured.
-func (a *attempt) postgresEndpoint(s *plan.Sink) (uplink.Endpoint, error) {
+func (site *Site) postgresEndpoint(s *plan.Sink) (uplink.Endpoint, error) {
 	p := s.Spec.Postgres
-	c := postgres.Config{DSNFile: p.DSNFile, Schema: p.Schema.Value, Table: p.Table.Value, Create: p.Create, Board: a.agent.board(),
-		AllowPlaintext: a.agent.config.Security.AllowPlaintext, DenyPrivate: !a.agent.config.Security.AllowPrivate, Dates: a.agent.clock.Wall}
+	c := postgres.Config{DSNFile: p.DSNFile, Schema: p.Schema.Value, Table: p.Table.Value, Create: p.Create, Board: site.Board,
+		AllowPlaintext: site.AllowPlaintext, DenyPrivate: site.DenyPrivate, Dates: site.Dates}
 	for _, k := range p.Upsert {
 		c.Upsert = append(c.Upsert, k.Value)
 	}

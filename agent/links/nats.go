@@ -1,6 +1,6 @@
 //go:build !nonats
 
-package agent
+package links
 
 import (
 	"github.com/weirstream/weir/pipeline/plan"
@@ -9,10 +9,10 @@ import (
 )
 
 // natsEndpoint makes a NATS sink as configured.
-func (a *attempt) natsEndpoint(t *plan.NATSTarget) (uplink.Endpoint, error) {
+func (site *Site) natsEndpoint(t *plan.NATSTarget) (uplink.Endpoint, error) {
 	c := nats.Default()
 	c.URL, c.Stream, c.Subject = t.URL.Value, t.Stream.Value, t.Subject.Value
 	c.CredentialsFile, c.TokenFile, c.User, c.PasswordFile, c.CAFile = t.CredentialsFile, t.TokenFile, t.User, t.PasswordFile, t.CAFile
-	c.Board, c.DenyPrivate, c.Logger, c.Dates = a.agent.board(), !a.agent.config.Security.AllowPrivate, a.log, a.agent.clock.Wall
+	c.Board, c.DenyPrivate, c.Logger, c.Dates = site.Board, site.DenyPrivate, site.Logger, site.Dates
 	return nats.New(c)
 }

@@ -1,4 +1,4 @@
-package agent
+package links
 
 import (
 	"github.com/weirstream/weir/pipeline/plan"
@@ -7,11 +7,11 @@ import (
 )
 
 // httpEndpoint makes an HTTP sink as configured.
-func (a *attempt) httpEndpoint(h *plan.HTTPTarget) (uplink.Endpoint, error) {
+func (site *Site) httpEndpoint(h *plan.HTTPTarget) (uplink.Endpoint, error) {
 	c := httpsink.Default()
-	c.URL, c.Protocol, c.TokenFile, c.TLS, c.Board = h.URL.Value, h.Protocol, h.TokenFile, tlsOf(&h.Certificates), a.agent.board()
-	c.Transports = a.agent.transports
-	c.DenyPrivate = !a.agent.config.Security.AllowPrivate
+	c.URL, c.Protocol, c.TokenFile, c.TLS, c.Board = h.URL.Value, h.Protocol, h.TokenFile, tlsOf(&h.Certificates), site.Board
+	c.Transports = site.Transports
+	c.DenyPrivate = site.DenyPrivate
 	if h.Compression != "" {
 		c.Compression = h.Compression
 	}

@@ -1,4 +1,4 @@
-package agent
+package links
 
 import (
 	"time"
@@ -9,9 +9,9 @@ import (
 )
 
 // objectsConfig is a sink of objects as configured.
-func (a *attempt) objectsConfig(s *plan.Sink) objectsink.Config {
+func (site *Site) objectsConfig(s *plan.Sink) objectsink.Config {
 	o := s.Spec.Objects
-	c := objectsink.Config{Directory: o.Path, Format: o.Format.Value, Compression: o.Compression, Board: a.agent.board(), Logger: a.log}
+	c := objectsink.Config{Directory: o.Path, Format: o.Format.Value, Compression: o.Compression, Board: site.Board, Logger: site.Logger}
 	if s.Whole < 0 {
 		for _, col := range s.Columns {
 			c.Columns = append(c.Columns, col.Name)
@@ -19,8 +19,8 @@ func (a *attempt) objectsConfig(s *plan.Sink) objectsink.Config {
 	}
 	if o.Endpoint.Value != "" {
 		c.S3 = &bucket.S3{Endpoint: o.Endpoint.Value, Region: o.Region, Bucket: o.Bucket.Value, Prefix: o.Prefix.Value,
-			CredentialsFile: o.CredentialsFile, CAFile: o.CAFile, DialTimeout: 30 * time.Second, DenyPrivate: !a.agent.config.Security.AllowPrivate,
-			Dates: a.agent.clock.Wall}
+			CredentialsFile: o.CredentialsFile, CAFile: o.CAFile, DialTimeout: 30 * time.Second, DenyPrivate: site.DenyPrivate,
+			Dates: site.Dates}
 	}
 	return c
 }

@@ -1,6 +1,6 @@
 //go:build nonats
 
-package agent
+package links
 
 import (
 	"errors"
@@ -10,6 +10,6 @@ import (
 )
 
 // natsEndpoint says what this build lacks.
-func (a *attempt) natsEndpoint(*plan.NATSTarget) (uplink.Endpoint, error) {
+func (site *Site) natsEndpoint(*plan.NATSTarget) (uplink.Endpoint, error) {
 	return nil, errors.New("this weir was built without NATS (-tags nonats)")
 }
