@@ -23,6 +23,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/restart"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline"
@@ -113,9 +114,9 @@ type Agent struct {
 	spaceEvery   time.Duration // spaceCheckEvery; a test looks itself, when it is ready
 	lastWait     time.Duration // deliverWait; a test waits for all that is left
 	rebirths     *rebirths
-	flash        *flashKeeper // nil: a look that changes nothing, or a repair
-	failed       chan error   // holds the journal's failure
-	refused      chan error   // holds why no pipeline can run
+	flash        *flash.Keeper // nil: a look that changes nothing, or a repair
+	failed       chan error    // holds the journal's failure
+	refused      chan error    // holds why no pipeline can run
 	allowEmpty   *permit
 	acceptGap    *permit
 	earlyMu      sync.Mutex
@@ -266,17 +267,17 @@ func (a *Agent) supervise(p run) (*supervisor, error) {
 	a.journal.Retain(id.String(), a.journal.First()-1)
 	logger := a.log.With("pipeline", p.Name.Value)
 	var s *supervisor
-	s = newSupervisor(p.Name.Value, strategyOf(&p.Restart), a.log, func(ctx context.Context, ready func(*attempt)) error {
+	s = newSupervisor(p.Name.Value, restart.StrategyOf(&p.Restart), a.log, func(ctx context.Context, ready func(*attempt)) error {
 		if p.refused != nil {
 			return p.refused
 		}
 		if err := a.fence.err(); err != nil { // an apply that was under way may still start plans
 			return fmt.Errorf("%w: %w", errFinal, err)
 		}
-		at := &attempt{agent: a, spec: p.Pipeline, config: p.config, ways: p.ways, held: p.held, live: p.live, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.skip), broken: make(chan error, 1)}
+		at := &attempt{agent: a, spec: p.Pipeline, config: p.config, ways: p.ways, held: p.held, live: p.live, graph: p.Graph, steps: p.Steps, id: id, log: logger, skip: slices.Clone(s.poisons.Skip), broken: make(chan error, 1)}
 		return at.run(ctx, ready)
 	})
-	s.spec, s.base, s.poisons.tolerate, s.refused = p, p.Base(), p.Tolerate, a.pipelineRefused
+	s.spec, s.base, s.poisons.Tolerate, s.refused = p, p.Base(), p.Tolerate, a.pipelineRefused
 	if s.parked = a.fence.err(); s.parked == nil {
 		s.parked = a.upgrader.parks(p.Name.Value)
 	}

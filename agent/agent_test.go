@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/space"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/pebblekv"
 )
@@ -182,9 +183,9 @@ func TestRule21_LetGoWhileRunning(t *testing.T) {
 		}
 	}
 	b.await("start", func(s *api.Status) bool { return s.Pipelines[0].State == "running" })
-	moved := map[string]stall{"slow": {position: b.agent.journal.Stats().Holders[b.agent.holderName("slow")], since: time.Now().Add(-2 * RetainFailedDefault)}}
+	moved := map[string]stall{"slow": {position: b.agent.journal.Stats().Holders[b.agent.holderName("slow")], since: time.Now().Add(-2 * space.RetainFailedDefault)}}
 	holders := b.agent.holders(moved, time.Now())
-	if got := LetGo(true, holders, RetainFailedDefault); len(got) != 1 || got[0] != "slow" {
+	if got := space.LetGo(true, holders, space.RetainFailedDefault); len(got) != 1 || got[0] != "slow" {
 		t.Fatalf("a full journal would let go of %v: %+v", got, holders)
 	}
 	if err := b.agent.all()[0].ask(t.Context(), command{fail: fmt.Errorf("%w: %w", errFinal, errLetGo)}); err != nil {

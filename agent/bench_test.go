@@ -280,5 +280,3 @@ func (b *bench) letGo(records int) pipeline.Position {
 	}
 	return first
 }
-
-func pos(n uint64) pipeline.Position { return pipeline.Position(n) }

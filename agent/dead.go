@@ -59,7 +59,7 @@ const deadSlack = 8
 
 func (a *Agent) deadConfig(d *config.DeadLetters) deadletter.Config {
 	c := deadletter.Default()
-	c.Log.ReserveBytes = a.reserve(resultsShare)
+	c.Log.ReserveBytes = a.reserve().Results()
 	if d.MaxBytes > 0 {
 		c.MaxBytes, c.MaxAge = d.MaxBytes, d.MaxAge
 	}

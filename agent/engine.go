@@ -76,7 +76,7 @@ func (a *attempt) newCoordinator(ctx context.Context, r *snapshot.Restored, init
 	if err != nil {
 		return err
 	}
-	a.coordinator.Stretch(a.agent.flash.leastInterval())
+	a.coordinator.Stretch(a.agent.flash.LeastInterval())
 	if r.Manifest == nil {
 		if _, err = a.coordinator.CommitInitial(ctx, initial); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirstream/weir/agent/space"
 	"github.com/weirstream/weir/pipeline"
 )
 
@@ -55,13 +56,13 @@ func (a *Agent) nudge() {
 // errLetGo is why a pipeline that was let go stands.
 var errLetGo = errors.New("the journal let this pipeline go")
 
-// letGo carries out what LetGo decides. A running pipeline is ended first: its next checkpoint would hold the journal again. It
+// letGo carries out what space.LetGo decides. A running pipeline is ended first: its next checkpoint would hold the journal again. It
 // fails for good; started again it goes on where it stood if its records are still there, else it names the range
 // that is lost.
 func (a *Agent) letGo(ctx context.Context, moved map[string]stall, now time.Time) {
 	full := a.journal.Stats().Log.Full
 	holders := a.holders(moved, now)
-	for _, name := range LetGo(full, holders, RetainFailedDefault) {
+	for _, name := range space.LetGo(full, holders, space.RetainFailedDefault) {
 		s, err := a.supervisorOf(name)
 		if err != nil {
 			continue
@@ -79,7 +80,7 @@ func (a *Agent) letGo(ctx context.Context, moved map[string]stall, now time.Time
 	}
 }
 
-func lagOf(holders []Holder, name string) (lag, limit int64) {
+func lagOf(holders []space.Holder, name string) (lag, limit int64) {
 	for _, h := range holders {
 		if h.Name == name {
 			return h.Lag, h.LagLimit
@@ -94,7 +95,7 @@ type stall struct {
 	since    time.Time
 }
 
-func (a *Agent) holders(moved map[string]stall, now time.Time) (list []Holder) {
+func (a *Agent) holders(moved map[string]stall, now time.Time) (list []space.Holder) {
 	held := a.journal.Stats().Holders
 	for _, s := range a.all() {
 		pos, held := held[a.holderName(s.name)]
@@ -109,7 +110,7 @@ func (a *Agent) holders(moved map[string]stall, now time.Time) (list []Holder) {
 		if at != nil {
 			pos = at.engine.Handled()
 		}
-		list = append(list, Holder{
+		list = append(list, space.Holder{
 			Name: s.name, Retained: moved[s.name].position, Running: at != nil, Detach: spec.OnFull == "detach",
 			Stalled: now.Sub(moved[s.name].since), Lag: a.lagBytes(pos), LagLimit: spec.LagBytes,
 		})
@@ -119,16 +120,7 @@ func (a *Agent) holders(moved map[string]stall, now time.Time) (list []Holder) {
 
 // lagBytes estimates how many journal bytes lie behind a position.
 func (a *Agent) lagBytes(at pipeline.Position) int64 {
-	return lagShare(a.journal.Stats().Log.LiveBytes, a.journal.First(), a.journal.Durable(), at)
-}
-
-// lagShare is pure: the share of the records behind a position in what the journal holds.
-func lagShare(bytes int64, first, durable, at pipeline.Position) int64 {
-	if durable < first || at >= durable {
-		return 0
-	}
-	unread := min(durable-at, durable-first+1)
-	return int64(float64(bytes) * float64(unread) / float64(durable-first+1))
+	return space.LagShare(a.journal.Stats().Log.LiveBytes, a.journal.First(), a.journal.Durable(), at)
 }
 
 // holderName is the name under which a pipeline's coordinator holds the journal.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/store/boltkv"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/log"
@@ -161,7 +162,7 @@ func TestWhatANewerBuildWroteIsLeftAlone(t *testing.T) {
 			for _, sums := range []map[string][32]byte{before, after} {
 				delete(sums, filepath.Join(state, "lock"))
 				delete(sums, filepath.Join(state, "flash.json")) // of the agent, which runs on without that pipeline
-				delete(sums, filepath.Join(state, flashFile))    // each start keeps what was written to the disk
+				delete(sums, filepath.Join(state, flash.File))   // each start keeps what was written to the disk
 				if name != "catalog" {                           // it is written when the store closes
 					delete(sums, filepath.Join(dir, "catalog.db"))
 				}

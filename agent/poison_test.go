@@ -1,39 +1,14 @@
 package agent
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/codec"
-	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
 )
-
-func TestPoisonsAreCounted(t *testing.T) {
-	at := exec.Poison{Step: "s", Position: 7}
-	failure := fmt.Errorf("task main: %w", &exec.PoisonError{Poison: at, Cause: "x"})
-	p := poisons{tolerate: 3}
-	for try := 1; try <= 3; try++ {
-		p.failed(errors.New("something else"))
-		tries, skipped, which := p.failed(failure)
-		if tries != try || skipped != (try == 3) || which != at {
-			t.Errorf("try %d: %d %v %v", try, tries, skipped, which)
-		}
-	}
-	if len(p.skip) != 1 || p.skip[0] != at {
-		t.Errorf("skips %v", p.skip)
-	}
-	never := poisons{}
-	for range 10 {
-		if _, skipped, _ := never.failed(failure); skipped {
-			t.Error("tolerate: 0 went on without the record")
-		}
-	}
-}
 
 // touchy wraps a step's operator with one that panics at a field's value.
 type touchy struct{ pipeline.Operator }

@@ -57,7 +57,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
 	group.Go(func() error { return a.rebirths.run(gctx) })
-	group.Go(func() error { return a.flash.run(gctx) })
+	group.Go(func() error { return a.flash.Run(gctx) })
 	group.Go(func() error { return a.watchClaim(gctx) })
 	group.Go(func() error { return a.standDown(gctx, stopIntake, func() { _ = sources.wait() }) })
 	if a.fence.err() == nil && !a.upgrader.controls() {

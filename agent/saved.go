@@ -96,7 +96,7 @@ func (a *Agent) revoke(ctx context.Context, s saved) (err error) {
 		return nil
 	}
 	box, _, err := outbox.Open(outbox.Options{
-		FS: disk.OS, Dir: filepath.Join(a.pipelineDir(s.UUID), outboxDir), Config: a.outboxConfig(), Stamp: a.clock.Stamp, Codec: a.codec, Logger: a.log,
+		FS: disk.OS, Dir: filepath.Join(a.pipelineDir(s.UUID), outboxDir), Config: a.reserve().Outbox(), Stamp: a.clock.Stamp, Codec: a.codec, Logger: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open outbox: %w", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
+	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/links"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
@@ -26,7 +27,7 @@ func (a *Agent) Status() api.Status {
 	for _, sup := range a.all() {
 		s.Pipelines = append(s.Pipelines, a.pipelineStatus(sup))
 	}
-	s.Apply, s.Upgrade, s.Flash = a.applier.status(), a.upgrader.status(), a.flash.tells()
+	s.Apply, s.Upgrade, s.Flash = a.applier.status(), a.upgrader.status(), a.flash.Status()
 	s.Fleet = a.fleet.status()
 	s.Problems = problems(&s)
 	return s
@@ -155,7 +156,7 @@ func problems(s *api.Status) (list []string) {
 	case s.Journal.Full:
 		list = append(list, "the journal is full: brokers get no acknowledgements; see which pipeline lags, raise journal.max_bytes or free the disk")
 	}
-	list = append(list, flashProblems(s.Flash)...)
+	list = append(list, flash.Problems(s.Flash)...)
 	if p := s.Apply; p != nil && p.State == string(apply.RolledBack) {
 		list = append(list, "the last changed config was gone back from: "+p.Reason)
 	}

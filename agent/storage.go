@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/space"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/outbox"
 )
@@ -31,7 +32,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 	a.step()
 	var recovered *outbox.Recovery
 	a.outbox, recovered, err = outbox.Open(outbox.Options{
-		FS: a.agent.fs, Dir: filepath.Join(dir, outboxDir), Config: a.agent.outboxConfig(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed, Waiting: a.step,
+		FS: a.agent.fs, Dir: filepath.Join(dir, outboxDir), Config: a.agent.reserve().Outbox(), Stamp: a.agent.clock.Stamp, Codec: a.agent.codec, Logger: a.log, Failed: a.storageFailed, Waiting: a.step,
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
 				"sink", sink, "seq", seq, "held", held, "made", made)
@@ -89,7 +90,7 @@ func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapsho
 		open = snapshot.OpenPebble
 	}
 	s, err := open(ctx, snapshot.LogOptions{
-		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Log: a.checkpointLogConfig(), Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
+		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Log: a.reserve().Checkpoints(), Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
 		ReadOnlyCatalog: a.looks(), Waiting: func() { a.working.step(spec.Name.Value) },
 	})
 	if err != nil {
@@ -125,3 +126,8 @@ func (a *attempt) checkpointConfig() snapshot.Config {
 }
 
 func durationNs(ns int64) time.Duration { return time.Duration(ns) }
+
+// reserve is what is left free of the disk of state_dir.
+func (a *Agent) reserve() space.Reserve {
+	return space.Reserve{Bytes: a.config.Journal.ReserveBytes, One: a.options.oneReserve}
+}

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/weirstream/weir/agent/restart"
 )
 
 // PipelineState is what a supervisor shows.
@@ -32,12 +35,12 @@ var errDrained = errors.New("the pipeline was drained and starts again from its 
 type supervisor struct {
 	name     string
 	base     string // of the pipeline that it is a region of; else the same
-	strategy RestartStrategy
+	strategy restart.Strategy
 	attempt  func(ctx context.Context, ready func(*attempt)) error
 	log      *slog.Logger
 	since    time.Time // of the agent: failures are counted by monotonic time
 
-	poisons poisons // records that its steps fail at; set before run starts, then run's goroutine owns it
+	poisons restart.Poisons // records that its steps fail at; set before run starts, then run's goroutine owns it
 
 	spec run    // what it runs; set before run starts
 	quit func() // ends run; set before run starts
@@ -68,7 +71,7 @@ type command struct {
 	done   chan error
 }
 
-func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, attempt func(context.Context, func(*attempt)) error) *supervisor {
+func newSupervisor(name string, strategy restart.Strategy, log *slog.Logger, attempt func(context.Context, func(*attempt)) error) *supervisor {
 	return &supervisor{
 		name: name, base: name, strategy: strategy, attempt: attempt, log: log.With("pipeline", name), since: time.Now(),
 		state: PipelineStarting, commands: make(chan command), ended: make(chan struct{}), refused: func() {}, quit: func() {},
@@ -78,7 +81,7 @@ func newSupervisor(name string, strategy RestartStrategy, log *slog.Logger, atte
 // run works until ctx ends; a graceful stop (final checkpoint) is the agent's business before that.
 func (s *supervisor) run(ctx context.Context) error {
 	defer close(s.ended)
-	history := &FailureHistory{}
+	history := &restart.History{}
 	wanted := s.parked == nil
 	if !wanted {
 		s.set(PipelineStopped, s.parked)
@@ -106,7 +109,7 @@ func (s *supervisor) run(ctx context.Context) error {
 					continue
 				}
 				wanted = true
-				history = &FailureHistory{}
+				history = &restart.History{}
 				s.set(PipelineStarting, nil) // before the answer: whoever asked looks at what becomes of this start, not at how the last one failed
 				c.done <- nil
 			}
@@ -186,13 +189,13 @@ func (s *supervisor) beforeStop(a *attempt, before func(*attempt) error) error {
 
 // failed notes a failure, waits as the strategy says, and tells whether to go on. A command ends the waiting: stop leaves the
 // pipeline stopped, start begins at once and with a clean history.
-func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err error) bool {
-	if tries, skipped, at := s.poisons.failed(err); skipped {
+func (s *supervisor) failed(ctx context.Context, history *restart.History, err error) bool {
+	if tries, skipped, at := s.poisons.Failed(err); skipped {
 		s.log.Error("a step fails at one record whenever it is tried; the record becomes a dead letter", "step", at.Step, "position", at.Position, "tries", tries)
 	}
 	wait, again := time.Duration(0), false
 	if !errors.Is(err, errFinal) || ofDisk(err) { // a file that could not be read may be readable once the disk is well
-		wait, again = s.strategy.Next(history, time.Since(s.since), random())
+		wait, again = s.strategy.Next(history, time.Since(s.since), rand.Float64())
 	}
 	if !again {
 		s.set(PipelineFailed, err)
@@ -226,7 +229,7 @@ func (s *supervisor) failed(ctx context.Context, history *FailureHistory, err er
 			case c.fail != nil:
 				s.set(PipelineFailed, c.fail)
 			default:
-				*history = FailureHistory{}
+				*history = restart.History{}
 				s.set(PipelineStarting, nil)
 			}
 			c.done <- nil

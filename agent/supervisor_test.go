@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirstream/weir/agent/restart"
 )
 
 // scripted is a supervisor whose attempts end as the test says.
@@ -20,7 +21,7 @@ type scripted struct {
 	done   chan error
 }
 
-func newScripted(t *testing.T, strategy RestartStrategy) *scripted {
+func newScripted(t *testing.T, strategy restart.Strategy) *scripted {
 	s := &scripted{ends: make(chan error), done: make(chan error, 1)}
 	s.supervisor = newSupervisor("p", strategy, slog.New(slog.DiscardHandler), func(ctx context.Context, ready func(*attempt)) error {
 		s.starts++
@@ -70,8 +71,8 @@ func (s *scripted) must(t *testing.T, c command) {
 
 var errPlanted = errors.New("planted")
 
-func fixed(attempts int) RestartStrategy {
-	return RestartStrategy{Kind: "fixed-delay", Attempts: attempts, Delay: time.Minute}
+func fixed(attempts int) restart.Strategy {
+	return restart.Strategy{Kind: "fixed-delay", Attempts: attempts, Delay: time.Minute}
 }
 
 func TestSupervisorRestartsAndGivesUp(t *testing.T) {
@@ -166,24 +167,4 @@ func TestSupervisorLetsGo(t *testing.T) {
 		s.want(t, PipelineFailed, 2)
 		s.end(t)
 	})
-}
-
-func TestLagLimit(t *testing.T) {
-	for _, c := range []struct {
-		bytes              int64
-		first, durable, at uint64
-		want               int64
-	}{{1000, 1, 100, 100, 0}, {1000, 1, 100, 50, 500}, {1000, 101, 200, 50, 1000}, {1000, 101, 100, 100, 0}, {0, 1, 0, 0, 0}} {
-		if got := lagShare(c.bytes, pos(c.first), pos(c.durable), pos(c.at)); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-	over := Holder{Name: "over", Retained: 900, Detach: true, Lag: 11, LagLimit: 10}
-	hold, none, under := over, over, over
-	hold.Name, hold.Detach = "hold", false
-	none.Name, none.LagLimit = "none", 0
-	under.Name, under.Lag = "under", 10
-	if got := strings.Join(LetGo(false, []Holder{hold, none, under, over}, time.Hour), " "); got != "over" {
-		t.Errorf("let go of %q", got)
-	}
 }

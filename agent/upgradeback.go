@@ -106,7 +106,7 @@ func (u *upgrader) setAside(ctx context.Context, s saved) error {
 			}
 		}
 	}
-	box, _, err := outbox.Open(outbox.Options{FS: disk.OS, Dir: filepath.Join(dir, outboxDir), Config: a.outboxConfig(), Stamp: a.clock.Stamp, Codec: a.codec, Logger: a.log})
+	box, _, err := outbox.Open(outbox.Options{FS: disk.OS, Dir: filepath.Join(dir, outboxDir), Config: a.reserve().Outbox(), Stamp: a.clock.Stamp, Codec: a.codec, Logger: a.log})
 	if err == nil {
 		err = box.Close()
 	}

@@ -273,7 +273,7 @@ func TestUpgradeCutsOnItsWayBack(t *testing.T) {
 func (a *Agent) endsAtSavepoints(t *testing.T) bool {
 	cut := true
 	for _, saving := range a.upgrader.backTo() {
-		box, _, err := outbox.Open(outbox.Options{FS: disk.OS, Dir: filepath.Join(a.pipelineDir(saving.UUID), outboxDir), Config: a.outboxConfig(), Stamp: a.clock.Stamp, Codec: a.codec, Logger: a.log})
+		box, _, err := outbox.Open(outbox.Options{FS: disk.OS, Dir: filepath.Join(a.pipelineDir(saving.UUID), outboxDir), Config: a.reserve().Outbox(), Stamp: a.clock.Stamp, Codec: a.codec, Logger: a.log})
 		if err != nil {
 			t.Error(err)
 			return false

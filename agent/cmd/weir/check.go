@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/space"
 	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline/plan"
 )
@@ -31,7 +31,7 @@ func checkCommand(o *options) *cobra.Command {
 			}
 			_, memory := cfg.MemoryLimit(machine, os.Getenv("GOMEMLIMIT"))
 			cfg.On.Values = append(cfg.On.Values, memory)
-			space, storage := agent.SpaceOf(cfg), agent.StorageOf(cfg)
+			space, storage := space.Of(cfg), space.StorageOf(cfg)
 			if o.output == "json" {
 				return json.NewEncoder(c.OutOrStdout()).Encode(checked(cfg, space, storage))
 			}
@@ -66,9 +66,9 @@ type checkReport struct {
 	File      string          `json:"file"`
 	Pipelines []checkPipeline `json:"pipelines"`
 	Warnings  []string        `json:"warnings"`
-	Space     agent.Space     `json:"space"`
+	Space     space.Space     `json:"space"`
 	Board     boardReport     `json:"board"`
-	Storage   agent.Storage   `json:"storage"`
+	Storage   space.Storage   `json:"storage"`
 }
 
 type checkPipeline struct {
@@ -89,7 +89,7 @@ func warnings(cfg *config.Config) []string {
 	return list
 }
 
-func checked(cfg *config.Config, space agent.Space, storage agent.Storage) checkReport {
+func checked(cfg *config.Config, space space.Space, storage space.Storage) checkReport {
 	r := checkReport{File: cfg.File, Warnings: warnings(cfg), Space: space, Board: boardReport{cfg.On.Choice, cfg.On.Values}, Storage: storage}
 	for _, p := range cfg.Pipelines {
 		for _, region := range p.Regions() {

@@ -1,4 +1,4 @@
-package agent
+package space
 
 import (
 	"strings"
@@ -16,7 +16,7 @@ func TestLimitsAreComparedWithTheDisk(t *testing.T) {
 		p.Sinks = append(p.Sinks, &plan.SinkSpec{MaxBytes: 256 << 20})
 	}
 	cfg.Pipelines = []*config.Pipeline{p}
-	s := SpaceOf(cfg)
+	s := Of(cfg)
 	if s.Disk == 0 || s.Journal != 1<<30 || s.Outboxes < 3*256<<20 || s.Outboxes > 3*400<<20 {
 		t.Errorf("%+v", s)
 	}
@@ -29,7 +29,7 @@ func TestLimitsAreComparedWithTheDisk(t *testing.T) {
 		t.Errorf("%q", w)
 	}
 	p.Sinks[0].MaxBytes = 1 << 50
-	if w := SpaceOf(cfg).Warning(); w == "" {
+	if w := Of(cfg).Warning(); w == "" {
 		t.Error("no warning about a petabyte")
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package space
 
 import (
 	"time"
@@ -41,3 +41,12 @@ const detachAfter = time.Minute
 
 // RetainFailedDefault is how long a pipeline may hold a full journal without progress.
 const RetainFailedDefault = time.Hour
+
+// LagShare is pure: the share of the records behind a position in what the journal holds.
+func LagShare(bytes int64, first, durable, at pipeline.Position) int64 {
+	if durable < first || at >= durable {
+		return 0
+	}
+	unread := min(durable-at, durable-first+1)
+	return int64(float64(bytes) * float64(unread) / float64(durable-first+1))
+}

@@ -1,4 +1,6 @@
-package agent
+// Package space is about the room on the disk of state_dir: what a config may take of it, what each part leaves free, and which pipelines a full journal stops waiting for. It decides and looks; the agent
+// carries it out.
+package space
 
 import (
 	"errors"
@@ -19,8 +21,8 @@ type Space struct {
 	Disk     int64 `json:"disk_bytes"` // free now, and what state_dir has already; 0: not known
 }
 
-// SpaceOf adds up the limits of a config and asks the disk. It changes nothing.
-func SpaceOf(cfg *config.Config) Space {
+// Of adds up the limits of a config and asks the disk. It changes nothing.
+func Of(cfg *config.Config) Space {
 	o := outbox.Default()
 	s := Space{Journal: cfg.Journal.MaxBytes, Reserve: cfg.Journal.ReserveBytes}
 	for _, p := range cfg.Pipelines {

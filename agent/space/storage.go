@@ -1,4 +1,4 @@
-package agent
+package space
 
 import (
 	"github.com/weirstream/weir/agent/config"

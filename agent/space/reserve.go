@@ -1,4 +1,4 @@
-package agent
+package space
 
 import (
 	"github.com/weirstream/weir/snapshot"
@@ -14,24 +14,32 @@ const (
 	checkpointsShare = 4
 )
 
-// reserve is what a part leaves free of the disk of state_dir, in bytes.
-func (a *Agent) reserve(share int64) int64 {
-	if a.options.oneReserve {
-		share = 1
-	}
-	return a.config.Journal.ReserveBytes / share
+// Reserve is what the journal leaves free of the disk of state_dir.
+type Reserve struct {
+	Bytes int64
+	One   bool // planted by tests: all logs leave the same space free
 }
 
-// outboxConfig takes the settings over.
-func (a *Agent) outboxConfig() outbox.Config {
+func (r Reserve) of(share int64) int64 {
+	if r.One {
+		share = 1
+	}
+	return r.Bytes / share
+}
+
+// Results is what results and dead letters leave free, in bytes.
+func (r Reserve) Results() int64 { return r.of(resultsShare) }
+
+// Outbox takes the settings over.
+func (r Reserve) Outbox() outbox.Config {
 	c := outbox.Default()
-	c.Log.ReserveBytes = a.reserve(resultsShare)
+	c.Log.ReserveBytes = r.Results()
 	return c
 }
 
-// checkpointLogConfig takes the settings over.
-func (a *Agent) checkpointLogConfig() *log.Config {
+// Checkpoints takes the settings over.
+func (r Reserve) Checkpoints() *log.Config {
 	c := snapshot.DefaultLogConfig()
-	c.ReserveBytes = a.reserve(checkpointsShare)
+	c.ReserveBytes = r.of(checkpointsShare)
 	return &c
 }

@@ -1,4 +1,4 @@
-package agent
+package flash
 
 import (
 	"context"
@@ -13,35 +13,52 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
-	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/pipeline/plan"
+	"github.com/weirstream/weir/store/disk"
+	"github.com/weirstream/weir/store/journal"
 )
+
+// File in state_dir is the meter's record.
+const File = "flash.json"
 
 const (
-	// flashFile in state_dir is the meter's record.
-	flashFile = "flash.json"
-	// flashLookEvery is how often the counters are read. It costs three small reads.
-	flashLookEvery = time.Minute
-	// flashWindow is what a decision stands on at least; with checkpoints that are further apart, three of them.
-	flashWindow = 10 * time.Minute
+	// lookEvery is how often the counters are read. It costs three small reads.
+	lookEvery = time.Minute
+	// windowLeast is what a decision stands on at least; with checkpoints that are further apart, three of them.
+	windowLeast = 10 * time.Minute
 )
 
-// flashKeeper counts what is written to the storage of state_dir, and stretches linger and checkpoint intervals for it. run owns every field above mu.
-type flashKeeper struct {
-	agent    *Agent
+// Site is the agent whose storage is kept.
+type Site struct {
+	Config  *config.Config
+	Journal *journal.Journal
+	FS      disk.FS
+	Log     *slog.Logger
+	// Pipelines are those that are to run.
+	Pipelines func() []*config.Pipeline
+	// Stretch has the coordinators that run keep checkpoints this far apart at least; 0: as configured. A repeat is harmless.
+	Stretch func(least time.Duration)
+
+	System System        // of tests
+	Every  time.Duration // of tests: how often it is looked and decided; 0: as ever
+}
+
+// Keeper counts what is written to the storage of state_dir, and stretches linger and checkpoint intervals for it. Run owns every field above mu.
+type Keeper struct {
+	site     Site
 	config   *config.Flash
-	meter    *flash.Meter
+	meter    *Meter
 	log      *slog.Logger
 	every    time.Duration
 	window   time.Duration
 	began    time.Time // of this process: running time counts from here, by the monotonic clock
-	setting  flash.Setting
-	base     flash.Setting // as configured, at the last look
-	why      string        // of the setting, as far as it is not the configured one
-	short    string        // why the budget is passed all the same
-	told     string        // short, as the log has it
-	measured flashWindowed
-	findings []flash.Finding
+	setting  Setting
+	base     Setting // as configured, at the last look
+	why      string  // of the setting, as far as it is not the configured one
+	short    string  // why the budget is passed all the same
+	told     string  // short, as the log has it
+	measured windowed
+	findings []Finding
 	proof    string
 	unkept   bool // the record could not be made durable, and the log has it
 
@@ -51,8 +68,8 @@ type flashKeeper struct {
 	status api.FlashStatus
 }
 
-// flashWindowed is where the window under way began.
-type flashWindowed struct {
+// windowed is where the window under way began.
+type windowed struct {
 	at      time.Duration
 	device  uint64
 	own     uint64
@@ -60,20 +77,20 @@ type flashWindowed struct {
 	frames  uint64 // bytes of its frames
 }
 
-// openFlash finds the device of state_dir, tells what does not fit, and tries an fsync. Nothing of it keeps the agent from starting.
-func (a *Agent) openFlash() *flashKeeper {
-	c := &a.config.Flash
-	k := &flashKeeper{agent: a, config: c, log: a.log, every: flashLookEvery, window: flashWindow, began: time.Now()}
-	if a.options.flashEvery > 0 {
-		k.every, k.window = a.options.flashEvery, a.options.flashEvery
+// NewKeeper finds the device of state_dir, tells what does not fit, and tries an fsync. Nothing of it keeps the agent from starting.
+func NewKeeper(site Site) *Keeper {
+	c := &site.Config.Flash
+	k := &Keeper{site: site, config: c, log: site.Log, every: lookEvery, window: windowLeast, began: time.Now()}
+	if site.Every > 0 {
+		k.every, k.window = site.Every, site.Every
 	}
-	dir, sys := a.config.StateDir.Value, a.options.system
+	dir, sys := site.Config.StateDir.Value, site.System
 	device := c.Device
 	if device == config.FlashDeviceAuto {
 		device = ""
 	}
 	var err error
-	k.meter, err = flash.Open(flash.Options{System: sys, FS: a.fs, File: filepath.Join(dir, flashFile), Dir: dir, Device: device})
+	k.meter, err = Open(Options{System: sys, FS: site.FS, File: filepath.Join(dir, File), Dir: dir, Device: device})
 	if err != nil {
 		k.log.Warn("record of what was written to flash is not read", "error", err)
 	}
@@ -92,10 +109,10 @@ func (a *Agent) openFlash() *flashKeeper {
 }
 
 // proveSync keeps the record, which a start does anyway, and looks whether the disk was told to flush. Where there is nothing to keep it claims nothing.
-func (k *flashKeeper) proveSync(sys flash.System, d *flash.Device) {
+func (k *Keeper) proveSync(sys System, d *Device) {
 	before, err := sys.Read(d.Disks)
 	if !k.meter.Keeps() {
-		k.proof = "whether an fsync reaches the disk was not tried: " + flashFile + " is left as it is"
+		k.proof = "whether an fsync reaches the disk was not tried: " + File + " is left as it is"
 		return
 	}
 	if !k.keep() {
@@ -105,14 +122,14 @@ func (k *flashKeeper) proveSync(sys flash.System, d *flash.Device) {
 	if err != nil || aerr != nil {
 		return
 	}
-	var bad *flash.Finding
+	var bad *Finding
 	if k.proof, bad = sys.Proof(d, before, after); bad != nil {
 		k.findings = append(k.findings, *bad)
 	}
 }
 
-// run looks until ctx ends.
-func (k *flashKeeper) run(ctx context.Context) error {
+// Run looks until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
 	timer := time.NewTicker(k.every)
 	defer timer.Stop()
 	for {
@@ -130,7 +147,7 @@ func (k *flashKeeper) run(ctx context.Context) error {
 }
 
 // look reads the counters at running time now, and decides when a window is over.
-func (k *flashKeeper) look(now time.Duration) {
+func (k *Keeper) look(now time.Duration) {
 	if err := k.meter.Look(now); err == nil {
 		limits := k.limits(now)
 		if set := follow(k.setting, k.base, limits.Base); set != k.setting {
@@ -150,7 +167,7 @@ func (k *flashKeeper) look(now time.Duration) {
 }
 
 // keep makes the record durable. That it cannot be is told once, until it can again: it is tried at each look, and a log wears flash too.
-func (k *flashKeeper) keep() bool {
+func (k *Keeper) keep() bool {
 	err := k.meter.Keep()
 	if err != nil && !k.unkept {
 		k.log.Warn("what was written to flash is not kept", "error", err)
@@ -160,18 +177,17 @@ func (k *flashKeeper) keep() bool {
 }
 
 // here is where a window begins.
-func (k *flashKeeper) here(now time.Duration) flashWindowed {
-	u, j := k.meter.Usage(), k.agent.journal.Stats().Log
-	return flashWindowed{at: now, device: u.Total.Device, own: u.Total.Own, journal: j.PagesWritten * 4096, frames: j.BytesWritten}
+func (k *Keeper) here(now time.Duration) windowed {
+	u, j := k.meter.Usage(), k.site.Journal.Stats().Log
+	return windowed{at: now, device: u.Total.Device, own: u.Total.Own, journal: j.PagesWritten * 4096, frames: j.BytesWritten}
 }
 
 // limits are those of the config, narrowed by what else was promised: an immediate result does not wait long for the journal, and retained checkpoints
 // that are far apart do not fill it.
-func (k *flashKeeper) limits(now time.Duration) flash.Limits {
-	l := flash.Limits{Base: flash.Setting{Linger: k.agent.config.Journal.Linger}, Most: flash.Setting{Linger: k.config.LingerMax, Interval: k.config.IntervalMax}}
+func (k *Keeper) limits(now time.Duration) Limits {
+	l := Limits{Base: Setting{Linger: k.site.Config.Journal.Linger}, Most: Setting{Linger: k.config.LingerMax, Interval: k.config.IntervalMax}}
 	retained := 1
-	for _, r := range k.agent.all() {
-		p := r.spec.Pipeline
+	for _, p := range k.site.Pipelines() {
 		if i := p.Checkpoint.Interval; i > 0 && (l.Base.Interval == 0 || i < l.Base.Interval) {
 			l.Base.Interval = i
 		}
@@ -180,12 +196,12 @@ func (k *flashKeeper) limits(now time.Duration) flash.Limits {
 			l.Most.Linger = min(l.Most.Linger, k.config.LingerImmediateMax)
 		}
 	}
-	l.Most.Interval = min(l.Most.Interval, roomFor(k.agent.config.Journal.MaxBytes, retained, k.framesPerSecond(now)))
+	l.Most.Interval = min(l.Most.Interval, roomFor(k.site.Config.Journal.MaxBytes, retained, k.framesPerSecond(now)))
 	return l
 }
 
 // follow is pure: what is set as configured stays so when the config changes while the agent runs (weir apply), and is no stretch.
-func follow(set, was, is flash.Setting) flash.Setting {
+func follow(set, was, is Setting) Setting {
 	if set.Linger == was.Linger {
 		set.Linger = is.Linger
 	}
@@ -195,9 +211,9 @@ func follow(set, was, is flash.Setting) flash.Setting {
 	return set
 }
 
-func (k *flashKeeper) framesPerSecond(now time.Duration) float64 {
+func (k *Keeper) framesPerSecond(now time.Duration) float64 {
 	if span := now - k.measured.at; span >= k.every && span > 0 {
-		return float64(k.agent.journal.Stats().Log.BytesWritten-k.measured.frames) / span.Seconds()
+		return float64(k.site.Journal.Stats().Log.BytesWritten-k.measured.frames) / span.Seconds()
 	}
 	return 0
 }
@@ -219,12 +235,12 @@ func roomFor(bytesMax int64, retained int, perSecond float64) time.Duration {
 }
 
 // decide asks the governor and does what it says. A new window begins.
-func (k *flashKeeper) decide(limits flash.Limits, now time.Duration) {
+func (k *Keeper) decide(limits Limits, now time.Duration) {
 	u, from, to := k.meter.Usage(), k.measured, k.here(now)
 	span := (now - from.at).Seconds()
-	verdict := flash.Verdict{Setting: limits.Bound(k.setting)}
+	verdict := Verdict{Setting: limits.Bound(k.setting)}
 	if span >= k.window.Seconds() && span > 0 {
-		f := flash.Facts{Budget: k.endurance().Budget(u), Spent: float64(u.Day.Device), Left: flash.Day - u.Day.Ran, Rate: float64(to.device-from.device) / span, Own: 1, Journal: 1}
+		f := Facts{Budget: k.endurance().Budget(u), Spent: float64(u.Day.Device), Left: Day - u.Day.Ran, Rate: float64(to.device-from.device) / span, Own: 1, Journal: 1}
 		if u.OwnKnown && to.device > from.device {
 			f.Own, f.Journal = shares(to.device-from.device, to.own-from.own, to.journal-from.journal)
 		}
@@ -234,7 +250,7 @@ func (k *flashKeeper) decide(limits flash.Limits, now time.Duration) {
 	k.settle(limits, verdict)
 }
 
-// shares is pure: weir's share of what the disk was given, and the journal's of weir's. The kernel may count far too much as weir's (flash.Sum); that is no more than all, or the journal,
+// shares is pure: weir's share of what the disk was given, and the journal's of weir's. The kernel may count far too much as weir's (Sum); that is no more than all, or the journal,
 // whose bytes are known, would seem to be next to nothing of it.
 func shares(device, own, journal uint64) (ofDevice, ofOwn float64) {
 	if own = min(own, device); own == 0 {
@@ -244,7 +260,7 @@ func shares(device, own, journal uint64) (ofDevice, ofOwn float64) {
 }
 
 // settle brings a verdict into force.
-func (k *flashKeeper) settle(limits flash.Limits, v flash.Verdict) {
+func (k *Keeper) settle(limits Limits, v Verdict) {
 	k.short = ""
 	if k.config.Governor != config.GovernorOn {
 		if v.Setting = limits.Base; v.Why != "" && v.Why != noBudget {
@@ -273,40 +289,35 @@ func (k *flashKeeper) settle(limits flash.Limits, v flash.Verdict) {
 const noBudget = "there is no budget"
 
 // force tells the journal and the coordinators.
-func (k *flashKeeper) force(limits flash.Limits) {
+func (k *Keeper) force(limits Limits) {
 	least := k.setting.Interval
 	if least <= limits.Base.Interval {
 		least = 0
 	}
 	k.interval.Store(int64(least))
-	k.agent.journal.Stretch(k.setting.Linger, k.config.InflightMax/2)
+	k.site.Journal.Stretch(k.setting.Linger, k.config.InflightMax/2)
 	k.pass()
 }
 
 // pass tells the coordinators that run. Repeating it is harmless, and reaches one that began while the last change was made.
-func (k *flashKeeper) pass() {
-	least := k.leastInterval()
-	for _, s := range k.agent.all() {
-		if at := s.running(); at != nil {
-			at.coordinator.Stretch(least)
-		}
-	}
+func (k *Keeper) pass() {
+	k.site.Stretch(k.LeastInterval())
 }
 
-// leastInterval is what a coordinator that begins keeps to.
-func (k *flashKeeper) leastInterval() time.Duration {
+// LeastInterval is what a coordinator that begins keeps to.
+func (k *Keeper) LeastInterval() time.Duration {
 	if k == nil { // a look that changes nothing has no keeper
 		return 0
 	}
 	return time.Duration(k.interval.Load())
 }
 
-func (k *flashKeeper) endurance() flash.Endurance {
-	return flash.Endurance{TBW: k.config.TBW, Years: k.config.Years, DailyBudget: k.config.DailyBudget}
+func (k *Keeper) endurance() Endurance {
+	return Endurance{TBW: k.config.TBW, Years: k.config.Years, DailyBudget: k.config.DailyBudget}
 }
 
 // tell makes the status.
-func (k *flashKeeper) tell(now time.Duration) {
+func (k *Keeper) tell(now time.Duration) {
 	u, e, base := k.meter.Usage(), k.endurance(), k.limits(now).Base
 	s := api.FlashStatus{
 		Disk: u.Device.Name(), Through: u.Device.Via, NotKnown: u.Device.Why, Sync: k.proof, Wear: u.Wear.String(), UsedLeast: -1, UsedMost: -1, Spare: uint8(u.Wear.Spare),
@@ -335,8 +346,8 @@ func (k *flashKeeper) tell(now time.Duration) {
 	k.status = s
 }
 
-// tells is the status of the last look, nil of a look that changes nothing.
-func (k *flashKeeper) tells() *api.FlashStatus {
+// Status is the status of the last look, nil of a look that changes nothing.
+func (k *Keeper) Status() *api.FlashStatus {
 	if k == nil {
 		return nil
 	}
@@ -346,16 +357,16 @@ func (k *flashKeeper) tells() *api.FlashStatus {
 	return &s
 }
 
-// flashProblems picks what needs an operator.
-func flashProblems(s *api.FlashStatus) (list []string) {
+// Problems picks what needs an operator.
+func Problems(s *api.FlashStatus) (list []string) {
 	if s == nil {
 		return nil
 	}
 	list = append(list, s.Findings...)
-	if s.UsedLeast >= 1 || s.Spare == uint8(flash.SpareUrgent) {
+	if s.UsedLeast >= 1 || s.Spare == uint8(SpareUrgent) {
 		list = append(list, fmt.Sprintf("storage %s is worn out (%s, spare blocks level %d of 3): replace the device", s.Disk, s.Wear, s.Spare))
 	} else if s.Years >= 0 && s.Years < float64(s.YearsWanted) {
-		list = append(list, fmt.Sprintf("storage %s lasts %.1f years at %s a day, wanted are %d: see docs/flash.md for what to change", s.Disk, s.Years, flash.Bytes(s.PerDay), s.YearsWanted))
+		list = append(list, fmt.Sprintf("storage %s lasts %.1f years at %s a day, wanted are %d: see docs/flash.md for what to change", s.Disk, s.Years, Bytes(s.PerDay), s.YearsWanted))
 	}
 	if s.Short != "" {
 		list = append(list, "the flash budget of the day will be passed: "+s.Short)

@@ -1,4 +1,4 @@
-package agent
+package restart
 
 import (
 	"errors"
@@ -9,19 +9,19 @@ import (
 // skipsMax bounds the records that a pipeline goes on without: an operator that fails at everything fails the pipeline.
 const skipsMax = 1000
 
-// poisons counts at which records a pipeline's steps fail. It is not kept over a restart of the agent: the same records then fail again,
+// Poisons counts at which records a pipeline's steps fail. It is not kept over a restart of the agent: the same records then fail again,
 // as often as is tolerated, before the pipeline goes on without them. The results are the same, since a row with a failure emits nothing, and
 // everything before it comes again.
-type poisons struct {
-	tolerate int // tries of a record before it becomes a dead letter; 0: the pipeline fails with it for ever
+type Poisons struct {
+	Tolerate int // tries of a record before it becomes a dead letter; 0: the pipeline fails with it for ever
 	tries    map[exec.Poison]int
-	skip     []exec.Poison
+	Skip     []exec.Poison // what it goes on without
 }
 
-// failed counts a failure. It tells how often this record failed (0: the failure has no record), and whether the pipeline goes on without it.
-func (p *poisons) failed(err error) (tries int, skipped bool, at exec.Poison) {
+// Failed counts a failure. It tells how often this record failed (0: the failure has no record), and whether the pipeline goes on without it.
+func (p *Poisons) Failed(err error) (tries int, skipped bool, at exec.Poison) {
 	var poison *exec.PoisonError
-	if p.tolerate == 0 || !errors.As(err, &poison) {
+	if p.Tolerate == 0 || !errors.As(err, &poison) {
 		return 0, false, at
 	}
 	if p.tries == nil {
@@ -29,10 +29,10 @@ func (p *poisons) failed(err error) (tries int, skipped bool, at exec.Poison) {
 	}
 	p.tries[poison.Poison]++
 	tries = p.tries[poison.Poison]
-	if tries < p.tolerate || len(p.skip) >= skipsMax {
+	if tries < p.Tolerate || len(p.Skip) >= skipsMax {
 		return tries, false, poison.Poison
 	}
 	delete(p.tries, poison.Poison)
-	p.skip = append(p.skip, poison.Poison)
+	p.Skip = append(p.Skip, poison.Poison)
 	return tries, true, poison.Poison
 }

@@ -1,13 +1,15 @@
-package agent
+// Package restart decides whether and when a failed pipeline starts again, and which records it goes on without. All of it is pure; its supervisor counts and waits.
+package restart
 
 import (
-	"math/rand/v2"
 	"time"
+
+	"github.com/weirstream/weir/agent/config"
 )
 
-// RestartStrategy decides whether and when a failed pipeline starts again. The names, parameters and defaults are
+// Strategy decides whether and when a failed pipeline starts again. The names, parameters and defaults are
 // Flink's. The zero value is "none".
-type RestartStrategy struct {
+type Strategy struct {
 	Kind string // none | fixed-delay | failure-rate | exponential-delay
 
 	Attempts int           // fixed-delay: most restarts in a row
@@ -24,8 +26,8 @@ type RestartStrategy struct {
 	AttemptsMax       int           // exponential-delay: 0 = without limit
 }
 
-// FailureHistory is what a strategy has to know of the past of a pipeline. The supervisor's goroutine owns it.
-type FailureHistory struct {
+// History is what a strategy has to know of the past of a pipeline. The supervisor's goroutine owns it.
+type History struct {
 	Failures []time.Duration // monotonic times of the failures, oldest first; bounded by the strategy
 	Attempts int             // restarts since the last reset
 	wait     time.Duration
@@ -33,7 +35,7 @@ type FailureHistory struct {
 
 // Next notes a failure at now (monotonic since the agent's start) and tells whether to restart, and after how long.
 // random is in [0,1).
-func (s RestartStrategy) Next(h *FailureHistory, now time.Duration, random float64) (wait time.Duration, restart bool) {
+func (s Strategy) Next(h *History, now time.Duration, random float64) (wait time.Duration, restart bool) {
 	last := time.Duration(-1)
 	if n := len(h.Failures); n > 0 {
 		last = h.Failures[n-1]
@@ -70,4 +72,11 @@ func (s RestartStrategy) Next(h *FailureHistory, now time.Duration, random float
 	return 0, false
 }
 
-func random() float64 { return rand.Float64() }
+// StrategyOf takes the settings over.
+func StrategyOf(r *config.Restart) Strategy {
+	return Strategy{
+		Kind: r.Strategy, Attempts: r.Attempts, Delay: r.Delay, FailuresMax: r.MaxFailuresPerInterval, Interval: r.FailureRateInterval,
+		BackoffInitial: r.InitialBackoff, BackoffMax: r.MaxBackoff, BackoffMultiplier: r.BackoffMultiplier,
+		ResetAfter: r.ResetBackoffThreshold, Jitter: r.JitterFactor, AttemptsMax: r.AttemptsBeforeResetBackoff,
+	}
+}
