@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -52,7 +53,7 @@ func (b *bench) awaitTransitions(want string) {
 
 func (b *bench) transitions() string {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.UUID("p"))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID("p"))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/restart"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline"
@@ -81,10 +82,10 @@ type Agent struct {
 	fs       disk.FS // disk.OS, but for a look that changes nothing
 	working  working
 	log      *slog.Logger
-	lock     *Lock
+	lock     *statedir.Lock
 	server   *api.Server // nil: it will not run
 	scraped  *api.Server // nil: so, or metrics have no port of their own
-	registry *Registry
+	registry *statedir.Registry
 	identity *identity.Record
 	fence    *fence
 	claims   claims    // nil: no central store gives out majors
@@ -152,11 +153,11 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 
 func (a *Agent) open() (err error) {
 	dir := a.config.StateDir.Value
-	if a.lock, err = takeLock(dir); err != nil {
+	if a.lock, err = statedir.AcquireUnsigned(dir); err != nil {
 		return err
 	}
-	if a.lock.user != 0 {
-		a.log.Info("root works as the user that state_dir belongs to", "user", a.lock.user)
+	if a.lock.User != 0 {
+		a.log.Info("root works as the user that state_dir belongs to", "user", a.lock.User)
 	}
 	if err := refuseCutShort(dir); err != nil {
 		return err
@@ -174,7 +175,7 @@ func (a *Agent) open() (err error) {
 	if err != nil {
 		return err
 	}
-	name, err := gatewayName(a.config.Gateway.Value, a.registry.Gateway, os.ReadFile)
+	name, err := statedir.GatewayName(a.config.Gateway.Value, a.registry.Gateway, os.ReadFile)
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (a *Agent) open() (err error) {
 			return err
 		}
 	}
-	a.lock.sign()
+	a.lock.Sign()
 	if err := a.upgrader.settle(); err != nil { // from here on it is written
 		return err
 	}
@@ -254,7 +255,7 @@ func (a *Agent) open() (err error) {
 
 // supervise makes the supervisor of a run; it is not started.
 func (a *Agent) supervise(p run) (*supervisor, error) {
-	id, err := parseUUID(a.registry.UUID(p.Name.Value))
+	id, err := statedir.ParseUUID(a.registry.UUID(p.Name.Value))
 	if err != nil {
 		return nil, fmt.Errorf("registry: pipeline %s: %w", p.Name.Value, err)
 	}

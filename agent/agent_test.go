@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/space"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/pebblekv"
 )
@@ -45,7 +46,7 @@ func TestSecondAgentIsRefused(t *testing.T) {
 	b := newBench(t, pipelineNamed("p", "log"))
 	b.start()
 	defer b.halt()
-	if _, err := New(b.parse(), b.options); !errors.Is(err, ErrLocked) {
+	if _, err := New(b.parse(), b.options); !errors.Is(err, statedir.ErrLocked) {
 		t.Fatalf("a second agent on the same state_dir: %v, want ErrLocked", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -68,7 +69,7 @@ func (a *Agent) newApplier() *applier {
 func (a *Agent) openApplier() (*applier, error) {
 	p := a.newApplier()
 	rec, err := p.store.Load()
-	if isNewer(err) {
+	if record.IsNewer(err) {
 		return nil, err
 	}
 	if err != nil {

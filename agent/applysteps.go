@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/savepoints"
+	"github.com/weirstream/weir/agent/statedir"
 )
 
 // apply carries out one call.
@@ -91,7 +92,7 @@ func (p *applier) accept(k *applyAsk, cfg *config.Config, d *apply.Diff) error {
 		if d.Pipelines[i].Kind == apply.Added {
 			continue
 		}
-		id, err := parseUUID(a.registry.UUID(d.Pipelines[i].Name))
+		id, err := statedir.ParseUUID(a.registry.UUID(d.Pipelines[i].Name))
 		if err != nil {
 			return fmt.Errorf("registry: pipeline %s: %w", d.Pipelines[i].Name, err)
 		}

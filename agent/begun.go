@@ -44,7 +44,7 @@ func (a *attempt) begin() error {
 	if err == nil && was == now {
 		return nil
 	}
-	if !isNewer(err) { // one that is not readable is replaced
+	if !record.IsNewer(err) { // one that is not readable is replaced
 		err = record.Write(disk.OS, a.begunPath(), now)
 	}
 	if err != nil {
@@ -62,7 +62,7 @@ func readBegun(fsys disk.FS, dir string) (b begun, err error) {
 		}
 		return begun{}, err
 	}
-	if err := record.Decode(data, smallOf(begunFile), &b); err != nil {
+	if err := record.Decode(data, record.First(begunFile), &b); err != nil {
 		return begun{}, err
 	}
 	return b, nil
@@ -72,7 +72,7 @@ func readBegun(fsys disk.FS, dir string) (b begun, err error) {
 // time before the pipeline left it, and to go on from either would lose what came since. A savepoint that is to be restored brings the state along.
 func (a *Agent) elsewhere(spec *config.Pipeline, dir string) error {
 	was, err := readBegun(a.fs, dir)
-	if isNewer(err) {
+	if record.IsNewer(err) {
 		return err
 	}
 	now := begunOf(&spec.Checkpoint)

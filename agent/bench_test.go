@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/store/disk"
@@ -217,7 +218,7 @@ func settled(s *api.Status) bool {
 // ids are what the upstream holds of a sink of pass-through rows, with the generation of each.
 func (b *bench) ids(name, sink string) (ids []int, generations []uint64) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.UUID(name))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID(name))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline/certtime"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -110,14 +111,14 @@ func (o *offsites) enlist(id snapshot.UUID, name, stateDir string) error {
 
 // strike takes the places of pipelines that are not registered any more: what was on its way goes no further, what is in the store stays there for who takes this device's place. No attempt
 // of them may run. A nil receiver has none.
-func (o *offsites) strike(r *Registry) {
+func (o *offsites) strike(r *statedir.Registry) {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id, p := range o.pipes {
-		if !r.holds(id) {
+		if !r.Holds(id) {
 			o.uploader.Remove(p.Pipeline)
 			delete(o.pipes, id)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
 )
 
@@ -18,7 +19,7 @@ type (
 func (a *Agent) openCentral() error                                     { return nil }
 func (o *offsites) enlist(snapshot.UUID, string, string) error          { return nil }
 func (o *offsites) run(context.Context) error                           { return nil }
-func (o *offsites) strike(*Registry)                                    {}
+func (o *offsites) strike(*statedir.Registry)                           {}
 func (o *offsites) close() error                                        { return nil }
 func (a *attempt) offsite() *offsitePipe                                { return nil }
 func (a *attempt) keepFrom() uint64                                     { return 0 }

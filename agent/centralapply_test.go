@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink/central"
 )
@@ -36,7 +37,7 @@ func (b *bench) fetchOf(name string) (file string, r *offsite.Report) {
 		b.t.Fatal(err)
 	}
 	f := &central.Fetcher{Gateway: "test", Bucket: bucket, Trust: central.Trust{key.Public().(ed25519.PublicKey)}}
-	id, err := parseUUID(b.agent.registry.UUID(name))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID(name))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestApplyWithACentralStore(t *testing.T) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, n := range names {
-			if id, err := parseUUID(b.agent.registry.UUID(n)); err != nil || o.pipes[id] == nil {
+			if id, err := statedir.ParseUUID(b.agent.registry.UUID(n)); err != nil || o.pipes[id] == nil {
 				t.Errorf("%s has no place in the central store, %v", n, err)
 			}
 		}
@@ -120,7 +121,7 @@ func TestApplyWithACentralStore(t *testing.T) {
 			t.Errorf("%d places, want those of %v", len(o.pipes), names)
 		}
 	}
-	id, err := parseUUID(b.agent.registry.UUID("q"))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID("q"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
@@ -67,7 +68,7 @@ func check(ctx context.Context, cfg *config.Config, repair bool, fsys disk.FS) (
 	if errors.Is(err, identity.ErrCorrupt) { // which of the gateway's lives this is cannot be known from what else lies here
 		r.damage("%v", err)
 	}
-	if isNewer(err) || errors.Is(err, identity.ErrCorrupt) {
+	if record.IsNewer(err) || errors.Is(err, identity.ErrCorrupt) {
 		r.stops("the agent does not start: %v", err)
 		return r, nil
 	}
@@ -116,7 +117,7 @@ func (c *checker) journal(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case isNewer(err):
+	case record.IsNewer(err):
 		r.stops("the journal: %v", err)
 	case err != nil:
 		r.damage("journal: %v", err)
@@ -143,7 +144,7 @@ func (c *checker) savepoints(ctx context.Context, dir string) error {
 		}
 		if err != nil {
 			r.damage("%v", err)
-			if c.repair && !isNewer(err) {
+			if c.repair && !record.IsNewer(err) {
 				if err := errors.Join(c.fs.Rename(name, name+asideSuffix), c.fs.SyncDir(dir)); err != nil {
 					return fmt.Errorf("set savepoint aside: %w", err)
 				}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/disk/disktest"
 	"github.com/weirstream/weir/store/pebblekv"
@@ -190,7 +191,7 @@ func TestRandomDamage(t *testing.T) {
 func TestARepairIsCutShort(t *testing.T) {
 	b := worn(t, false) // Pebble waits for a disk that is gone
 	state, spoilt := filepath.Join(b.dir, "state"), filepath.Join(t.TempDir(), "spoilt")
-	id, err := parseUUID(b.agent.registry.UUID("p"))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID("p"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/channel"
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -18,7 +19,7 @@ func (c *checker) fleet() error {
 	switch {
 	case err == nil:
 		return nil
-	case isNewer(err):
+	case record.IsNewer(err):
 		c.report.line("nobody directs this gateway from afar: %v", err)
 		return nil
 	case ofDisk(err): // what lies there may be whole

@@ -8,13 +8,15 @@ import (
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
 )
 
 // pipeline reads a pipeline's stores, sets aside what is damaged in them, and tells whether it starts.
 func (c *checker) pipeline(ctx context.Context, p *config.Pipeline) error {
 	a, r, name := c.agent, c.report, p.Name.Value
-	id, err := parseUUID(a.registry.UUID(name))
+	id, err := statedir.ParseUUID(a.registry.UUID(name))
 	if err != nil {
 		return err
 	}
@@ -31,10 +33,10 @@ func (c *checker) pipeline(ctx context.Context, p *config.Pipeline) error {
 		case !at.begun() && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, snapshot.ErrMissing)):
 			r.line("pipeline %s: has not run yet", name)
 			return nil
-		case !isNewer(err):
+		case !record.IsNewer(err):
 			r.damage("pipeline %s: %v", name, err)
 		}
-		if isNewer(err) || c.repair {
+		if record.IsNewer(err) || c.repair {
 			r.stops("pipeline %s does not start: %v", name, err)
 		}
 		return nil
@@ -87,9 +89,9 @@ func (c *checker) checkpoints(ctx context.Context, at *attempt, list *snapshot.L
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case errors.Is(bad, snapshot.ErrUnanswered) && !isNewer(bad):
+		case errors.Is(bad, snapshot.ErrUnanswered) && !record.IsNewer(bad):
 			return nil, fmt.Errorf("pipeline %s, checkpoint %d: %w", name, m.ID, bad)
-		case isNewer(bad):
+		case record.IsNewer(bad):
 			r.stops("pipeline %s does not start: checkpoint %d: %v", name, m.ID, bad)
 		case bad != nil:
 			if err := c.setAside(ctx, at, m.ID, bad.Error()); err != nil {
@@ -121,7 +123,7 @@ func (c *checker) setAside(ctx context.Context, at *attempt, id uint64, reason s
 // smallFiles reads the JSON files in a pipeline's directory. stops says what keeps the pipeline from starting.
 func (c *checker) smallFiles(at *attempt) (stops string, err error) {
 	r, name := c.report, at.spec.Name.Value
-	if _, err := at.readLastRun(); isNewer(err) {
+	if _, err := at.readLastRun(); record.IsNewer(err) {
 		stops = err.Error()
 	} else if err != nil {
 		r.damage("pipeline %s: %v; a restore of a savepoint asks for --accept-gap then", name, err)
@@ -131,7 +133,7 @@ func (c *checker) smallFiles(at *attempt) (stops string, err error) {
 			}
 		}
 	}
-	if _, err := at.inheritance(); isNewer(err) {
+	if _, err := at.inheritance(); record.IsNewer(err) {
 		stops = err.Error()
 	} else if err != nil {
 		r.damage("pipeline %s: %s: %v; results that upstream holds may be sent once more", name, inheritedFile, err)
@@ -143,7 +145,7 @@ func (c *checker) smallFiles(at *attempt) (stops string, err error) {
 	}
 	if _, err := at.readLoss(); err != nil {
 		stops = err.Error()
-		if !isNewer(err) {
+		if !record.IsNewer(err) {
 			r.damage("pipeline %s: %v", name, err)
 		}
 	}
@@ -154,7 +156,7 @@ func (c *checker) smallFiles(at *attempt) (stops string, err error) {
 		}
 		return stops, nil
 	}
-	if !isNewer(err) {
+	if !record.IsNewer(err) {
 		r.damage("pipeline %s: %s: %v", name, restoreFile, err)
 	}
 	return fmt.Sprintf("the order of a restore cannot be read: %v; take it back (weir savepoint restore %s --cancel) and order again", err, name), nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
@@ -36,7 +37,7 @@ func TestFailedCheckpointsAreCountedToldAndTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := parseUUID(a.registry.UUID("p"))
+	id, err := statedir.ParseUUID(a.registry.UUID("p"))
 	if err != nil {
 		t.Fatal(err)
 	}

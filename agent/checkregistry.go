@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -18,19 +20,19 @@ import (
 // that of one pipeline of the config, and of no other. A guess would give a pipeline the state of another.
 func (c *checker) registry(ctx context.Context) error {
 	dir := c.cfg.StateDir.Value
-	lock, err := LockStateDir(dir)
+	lock, err := statedir.Acquire(dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	have, err := OpenRegistry(c.fs, dir)
+	have, err := statedir.OpenRegistry(c.fs, dir)
 	if err == nil {
-		err = have.names()
+		err = have.CheckIDs()
 	}
 	if err == nil {
 		return nil
 	}
-	if isNewer(err) {
+	if record.IsNewer(err) {
 		c.report.stops("the agent does not start: %v", err)
 		return nil
 	}
@@ -51,17 +53,17 @@ func (c *checker) registry(ctx context.Context) error {
 
 // replace keeps the damaged registry under another name before it writes the new one in its place: there is always one, since without any each pipeline would begin
 // anew under a new identity.
-func (c *checker) replace(made *Registry) error {
-	b, err := disk.ReadFile(c.fs, made.file)
+func (c *checker) replace(made *statedir.Registry) error {
+	b, err := disk.ReadFile(c.fs, made.Path())
 	if err != nil {
 		return fmt.Errorf("read registry: %w", err)
 	}
-	to, err := c.asideName(made.file)
+	to, err := c.asideName(made.Path())
 	if err == nil {
 		err = disk.WriteFileAtomic(c.fs, to, b)
 	}
 	if err == nil {
-		err = made.write()
+		err = made.Save()
 	}
 	if err != nil {
 		return fmt.Errorf("make the registry anew: %w", err)
@@ -73,8 +75,8 @@ func (c *checker) replace(made *Registry) error {
 }
 
 // rebuild makes a registry of what lies in the directories of pipelines; why says why it is not certain.
-func (c *checker) rebuild(ctx context.Context, dir string) (r *Registry, why string) {
-	r = &Registry{fs: c.fs, file: filepath.Join(dir, "pipelines.json"), Pipelines: map[string]string{}}
+func (c *checker) rebuild(ctx context.Context, dir string) (r *statedir.Registry, why string) {
+	r = statedir.NewRegistry(c.fs, dir)
 	names := map[string][]string{} // plan → pipelines of the config
 	for _, p := range c.cfg.Pipelines {
 		runs := []*config.Pipeline{p}
@@ -91,7 +93,7 @@ func (c *checker) rebuild(ctx context.Context, dir string) (r *Registry, why str
 		return nil, err.Error()
 	}
 	for _, id := range ids {
-		if _, err := parseUUID(id); err != nil {
+		if _, err := statedir.ParseUUID(id); err != nil {
 			continue
 		}
 		hash, ran := c.planIn(filepath.Join(dir, "pipelines", id))

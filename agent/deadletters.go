@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/deadletter"
@@ -46,7 +47,7 @@ func (a *Agent) withDead(ctx context.Context, name string, f func(d deadOf) erro
 	if err != nil {
 		return err
 	}
-	id, err := parseUUID(a.registry.UUID(s.name))
+	id, err := statedir.ParseUUID(a.registry.UUID(s.name))
 	if err != nil {
 		return fmt.Errorf("registry: pipeline %s: %w", s.name, err)
 	}

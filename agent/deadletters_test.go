@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/uplink"
@@ -47,7 +48,7 @@ func letters(t *testing.T, a *Agent, name string, q api.DeadQuery) (all []api.De
 // deadUpstream reads the stream of dead letters at the receiver.
 func (b *bench) deadUpstream(name string) (all []exec.DeadLetter) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.UUID(name))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID(name))
 	if err != nil {
 		b.t.Fatal(err)
 	}

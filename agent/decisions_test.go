@@ -2,8 +2,6 @@ package agent
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
-	"github.com/weirstream/weir/store/disk"
 )
 
 // TestRule20_StoppedPipelineHoldsItsPosition like a failed one: stopping gives up no records.
@@ -122,33 +119,6 @@ func TestLedgerSumsAreChecked(t *testing.T) {
 		if ok, where := balance(&bad); ok || !strings.Contains(where, want) {
 			t.Errorf("%v %q, want %q", ok, where, want)
 		}
-	}
-}
-
-func TestRegistryKeepsRetiresAndRefusesDamage(t *testing.T) {
-	dir := t.TempDir()
-	open := func() *Registry {
-		t.Helper()
-		r, err := OpenRegistry(disk.OS, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	r := open()
-	if err := r.Adopt([]string{"a", "b"}); err != nil {
-		t.Fatal(err)
-	}
-	first := r.Pipelines["a"]
-	r = open()
-	if err := r.Adopt([]string{"a"}); err != nil || r.Pipelines["a"] != first || len(r.Retired) != 1 || r.Retired[0].Name != "b" {
-		t.Fatalf("%v %+v", err, r)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "pipelines.json"), []byte("\x00\x00"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenRegistry(disk.OS, dir); err == nil || !strings.Contains(err.Error(), "restore it from a backup") {
-		t.Errorf("damaged registry: %v", err)
 	}
 }
 

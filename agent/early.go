@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 )
@@ -19,7 +20,7 @@ func (a *Agent) highestCheckpoint(runs []run) (high pipeline.Position) {
 	ctx := context.Background()
 	for _, p := range runs {
 		name := p.Name.Value
-		id, err := parseUUID(a.registry.UUID(name))
+		id, err := statedir.ParseUUID(a.registry.UUID(name))
 		if err != nil {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk/disktest"
 )
 
@@ -123,12 +124,12 @@ func TestFailedStartWritesNothing(t *testing.T) {
 			p.text = strings.Replace(p.text, "board_serial: one", "board_serial: two", 1)
 		}, func(err error) bool { return errors.Is(err, identity.ErrOtherBoard) }, false},
 		{"another process holds state_dir", func(t *testing.T, p *pressed) {
-			l, err := LockStateDir(p.dir + "/state")
+			l, err := statedir.Acquire(p.dir + "/state")
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { l.Close() })
-		}, func(err error) bool { return errors.Is(err, ErrLocked) }, false},
+		}, func(err error) bool { return errors.Is(err, statedir.ErrLocked) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPressed(t, d, "log")

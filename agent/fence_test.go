@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/httpsink"
@@ -19,7 +20,7 @@ import (
 // replaced opens a stream upstream as a device that has taken this one's place, or only an upgrade of it.
 func (b *bench) replaced(sink string, inc uplink.Incarnation, generation uint64) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.UUID("p"))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID("p"))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
@@ -98,7 +99,7 @@ func (a *Agent) strand(ctx context.Context, to handover) (*Stranded, error) {
 
 // strandPipeline goes through the results of one pipeline; left is where an apply or an upgrade left it that may be gone back from, nil: there is none.
 func (a *Agent) strandPipeline(ctx context.Context, r run, left *saved, s *Stranded, to handover) (*StrandedPipeline, error) {
-	id, err := parseUUID(a.registry.UUID(r.Name.Value))
+	id, err := statedir.ParseUUID(a.registry.UUID(r.Name.Value))
 	if err != nil {
 		return nil, err
 	}

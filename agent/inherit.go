@@ -51,7 +51,7 @@ func (a *attempt) inherited(uid string) (o outbox.Inherited) {
 
 // inheritance reads it; the zero value: there is none.
 func (a *attempt) inheritance() (i inheritance, err error) {
-	_, err = record.Read(a.agent.fs, filepath.Join(a.dir(), inheritedFile), smallOf(inheritedFile), &i)
+	_, err = record.Read(a.agent.fs, filepath.Join(a.dir(), inheritedFile), record.First(inheritedFile), &i)
 	return i, err
 }
 

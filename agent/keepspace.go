@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/space"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 )
 
@@ -125,7 +126,7 @@ func (a *Agent) lagBytes(at pipeline.Position) int64 {
 
 // holderName is the name under which a pipeline's coordinator holds the journal.
 func (a *Agent) holderName(pipeline string) string {
-	id, err := parseUUID(a.registry.UUID(pipeline))
+	id, err := statedir.ParseUUID(a.registry.UUID(pipeline))
 	if err != nil {
 		return pipeline
 	}

@@ -30,7 +30,7 @@ func (r *lastRun) stoodAt(h *savepoint.Head) bool {
 
 // readLastRun gives the zero value when nothing is known.
 func (a *attempt) readLastRun() (r lastRun, err error) {
-	if _, err := record.Read(a.agent.fs, filepath.Join(a.dir(), lastRunFile), smallOf(lastRunFile), &r); err != nil {
+	if _, err := record.Read(a.agent.fs, filepath.Join(a.dir(), lastRunFile), record.First(lastRunFile), &r); err != nil {
 		return lastRun{}, fmt.Errorf("read which plan ran last: %w", err)
 	}
 	return r, nil
@@ -40,7 +40,7 @@ func (a *attempt) readLastRun() (r lastRun, err error) {
 func (a *attempt) noteRun(stopped, position uint64) error {
 	now := lastRun{Plan: hex.EncodeToString(a.graph.Hash[:]), Stopped: stopped, Position: position}
 	r, err := a.readLastRun()
-	if err == nil && r == now || isNewer(err) { // one that is not readable is replaced
+	if err == nil && r == now || record.IsNewer(err) { // one that is not readable is replaced
 		return err
 	}
 	return writeLastRun(a.dir(), now)

@@ -94,7 +94,7 @@ func (l *Loss) save(dir string) error {
 func (a *attempt) readLoss() (*exec.Loss, error) {
 	name := filepath.Join(a.dir(), lossFile)
 	var l Loss
-	there, err := record.Read(a.agent.fs, name, smallOf(name), &l)
+	there, err := record.Read(a.agent.fs, name, record.First(name), &l)
 	if !there {
 		return nil, nil
 	}

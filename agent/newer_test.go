@@ -16,6 +16,8 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/flash"
+	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/boltkv"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/log"
@@ -133,7 +135,7 @@ func TestWhatANewerBuildWroteIsLeftAlone(t *testing.T) {
 			b.start()
 			b.put(1, 50)
 			b.await("delivery", at(50))
-			id, err := parseUUID(b.agent.registry.UUID("p"))
+			id, err := statedir.ParseUUID(b.agent.registry.UUID("p"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +146,7 @@ func TestWhatANewerBuildWroteIsLeftAlone(t *testing.T) {
 			before := sumsBelow(t, state)
 			says := "written by a newer weir " + c.says
 			if c.agent {
-				if _, err := New(b.parse(), b.options); err == nil || !isNewer(err) || !strings.Contains(err.Error(), says) {
+				if _, err := New(b.parse(), b.options); err == nil || !record.IsNewer(err) || !strings.Contains(err.Error(), says) {
 					t.Errorf("%v, want %q", err, says)
 				}
 			} else {

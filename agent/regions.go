@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/uplink"
 )
@@ -63,7 +64,7 @@ func refusedFailover(p *config.Pipeline, before string) error {
 
 // hasRun tells whether a registered pipeline has a checkpoint somewhere.
 func (a *Agent) hasRun(name string) bool {
-	id, err := parseUUID(a.registry.UUID(name))
+	id, err := statedir.ParseUUID(a.registry.UUID(name))
 	if err != nil {
 		return false
 	}

@@ -3,9 +3,9 @@ package agent
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -24,8 +24,8 @@ func (a *Agent) standIn(what string, err error) error {
 
 // openRegistry reads the registry, and tells whether this state_dir was used before.
 func (a *Agent) openRegistry(dir string) (used bool, err error) {
-	if a.registry, err = OpenRegistry(a.fs, dir); err == nil {
-		err = a.registry.names()
+	if a.registry, err = statedir.OpenRegistry(a.fs, dir); err == nil {
+		err = a.registry.CheckIDs()
 	}
 	if err == nil {
 		return a.registry.Gateway != "", nil
@@ -34,7 +34,7 @@ func (a *Agent) openRegistry(dir string) (used bool, err error) {
 		return false, err
 	}
 	a.unregistered = true
-	a.registry = &Registry{fs: disk.NewOverlay(a.fs), file: filepath.Join(dir, "pipelines.json"), Pipelines: map[string]string{}}
+	a.registry = statedir.NewRegistry(disk.NewOverlay(a.fs), dir)
 	return true, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -33,7 +34,7 @@ func (a *Agent) RestoreSavepoint(ctx context.Context, name string, o api.Restore
 	if err != nil {
 		return err
 	}
-	id, err := parseUUID(a.registry.UUID(s.name))
+	id, err := statedir.ParseUUID(a.registry.UUID(s.name))
 	if err != nil {
 		return err
 	}
@@ -105,16 +106,16 @@ func CancelRestore(stateDir, pipeline string) error { return atRest(stateDir, pi
 
 // atRest does something in the directory of a pipeline whose agent does not run.
 func atRest(stateDir, pipeline string, do func(dir string) error) error {
-	lock, err := LockStateDir(stateDir)
+	lock, err := statedir.Acquire(stateDir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	r, err := OpenRegistry(disk.OS, stateDir)
+	r, err := statedir.OpenRegistry(disk.OS, stateDir)
 	if err != nil {
 		return err
 	}
-	id, err := parseUUID(r.Pipelines[pipeline])
+	id, err := statedir.ParseUUID(r.Pipelines[pipeline])
 	if err != nil {
 		return fmt.Errorf("%w: %q; the agent must have run with it once", api.ErrNotFound, pipeline)
 	}
@@ -165,6 +166,6 @@ func writeRestore(dir string, o api.RestoreOptions) error {
 
 // ordered reads the order in a pipeline's directory, if there is one.
 func (a *Agent) ordered(dir string) (o api.RestoreOptions, there bool, err error) {
-	there, err = record.Read(a.fs, filepath.Join(dir, restoreFile), smallOf(restoreFile), &o)
+	there, err = record.Read(a.fs, filepath.Join(dir, restoreFile), record.First(restoreFile), &o)
 	return o, there, err
 }

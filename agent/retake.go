@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink"
 )
@@ -22,7 +23,7 @@ func Retake(ctx context.Context, cfg *config.Config) (uplink.Incarnation, error)
 
 func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(stateDir string) error) (inc uplink.Incarnation, err error) {
 	dir := cfg.StateDir.Value
-	lock, err := LockStateDir(dir)
+	lock, err := statedir.Acquire(dir)
 	if err != nil {
 		return inc, err
 	}
@@ -41,7 +42,7 @@ func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(
 	if by == nil {
 		return inc, errors.New("this device is not fenced")
 	}
-	registry, err := OpenRegistry(disk.OS, dir)
+	registry, err := statedir.OpenRegistry(disk.OS, dir)
 	if err != nil {
 		return inc, err
 	}

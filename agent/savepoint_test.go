@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/pebblekv"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
@@ -17,7 +18,7 @@ import (
 // counts gives the counts of the windows that the upstream holds, in their order.
 func (b *bench) counts(name, sink string) (n []int) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.UUID(name))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID(name))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/central"
@@ -45,7 +46,7 @@ func (a *Agent) newShipping() *shipping {
 // lowestUpload is the lowest position of the pipelines' newest uploads: what lies behind it some pipeline would lose. false: nothing is uploaded.
 func (a *Agent) lowestUpload() (low pipeline.Position, ok bool) {
 	for _, sup := range a.all() {
-		id, err := parseUUID(a.registry.UUID(sup.name))
+		id, err := statedir.ParseUUID(a.registry.UUID(sup.name))
 		p := a.offsites.pipe(id)
 		if err != nil || p == nil {
 			continue

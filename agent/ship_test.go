@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
@@ -42,7 +43,7 @@ func lostDevice(t *testing.T, away bool, more string) *bench {
 	old.await("the first rows are out", at(55))
 	old.halt()
 	old.start() // and uploads what it stands at
-	id, err := parseUUID(old.agent.registry.UUID("p"))
+	id, err := statedir.ParseUUID(old.agent.registry.UUID("p"))
 	if err != nil {
 		t.Fatal(err)
 	}

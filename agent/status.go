@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/links"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 )
@@ -70,7 +71,7 @@ func (a *Agent) pipelineStatus(s *supervisor) api.PipelineStatus {
 	p.Progress = a.working.progressOf(s.name)
 	at := s.current
 	s.mu.Unlock()
-	if id, err := parseUUID(p.UUID); err == nil {
+	if id, err := statedir.ParseUUID(p.UUID); err == nil {
 		p.Central = a.centralStatus(id)
 	}
 	if at == nil {

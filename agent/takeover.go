@@ -11,6 +11,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
@@ -54,7 +55,7 @@ type TakenOverPipeline struct {
 // leaves a state_dir in which no agent starts and the same call begins anew.
 func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*TakenOver, error) {
 	dir := cfg.StateDir.Value
-	lock, err := LockStateDir(dir)
+	lock, err := statedir.Acquire(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (t *takeover) run(ctx context.Context) error {
 	if err := t.o.fault("journaled"); err != nil {
 		return err
 	}
-	registry, err := OpenRegistry(disk.OS, t.dir)
+	registry, err := statedir.OpenRegistry(disk.OS, t.dir)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (t *takeover) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := registry.write(); err != nil {
+	if err := registry.Save(); err != nil {
 		return err
 	}
 	if err := t.o.fault("registered"); err != nil {
@@ -200,7 +201,7 @@ func (t *takeover) above() uint32 {
 }
 
 // order makes one pipeline go on at the next start: under the UUID that its streams upstream have.
-func (t *takeover) order(r *Registry, p *config.Pipeline) error {
+func (t *takeover) order(r *statedir.Registry, p *config.Pipeline) error {
 	name := p.Name.Value
 	f := t.left[name]
 	if f == nil {

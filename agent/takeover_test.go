@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
@@ -31,7 +32,7 @@ type sequence struct {
 
 func (b *bench) sequences(sink string) (list []sequence) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.UUID("p"))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID("p"))
 	if err != nil {
 		b.t.Fatal(err)
 	}

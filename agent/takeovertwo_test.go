@@ -12,6 +12,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -140,7 +141,7 @@ func TestTakeoverOfTwoPositions(t *testing.T) {
 // wantLast: every window says that its last row is the one that came last.
 func (b *bench) wantLast(name string, kept int) {
 	b.t.Helper()
-	id, err := parseUUID(b.agent.registry.UUID(name))
+	id, err := statedir.ParseUUID(b.agent.registry.UUID(name))
 	if err != nil {
 		b.t.Fatal(err)
 	}

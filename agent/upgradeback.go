@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
@@ -137,7 +139,7 @@ func (u *upgrader) asideNewer(dir string) error {
 	copy(at.id[:], idOfDir(dir))
 	_, last := at.readLastRun()
 	for name, err := range map[string]error{restoreFile: order, begunFile: begun, lastRunFile: last} {
-		if isNewer(err) {
+		if record.IsNewer(err) {
 			if err := u.moveAside(filepath.Join(dir, name), err); err != nil {
 				return err
 			}
@@ -147,7 +149,7 @@ func (u *upgrader) asideNewer(dir string) error {
 }
 
 func idOfDir(dir string) []byte {
-	id, err := parseUUID(filepath.Base(dir))
+	id, err := statedir.ParseUUID(filepath.Base(dir))
 	if err != nil {
 		return nil
 	}
@@ -155,7 +157,7 @@ func idOfDir(dir string) []byte {
 }
 
 func (u *upgrader) tryStore(ctx context.Context, s saved, dir string) error {
-	id, err := parseUUID(s.UUID)
+	id, err := statedir.ParseUUID(s.UUID)
 	if err != nil {
 		return err
 	}

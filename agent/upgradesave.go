@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/upgrade"
 )
 
@@ -61,7 +62,7 @@ func (s *supervisor) is(state PipelineState) bool {
 // drainOne waits for a pipeline that is between two tries, and stops it.
 func (u *upgrader) drainOne(ctx context.Context, s *supervisor) (saved, error) {
 	a := u.agent
-	id, err := parseUUID(a.registry.UUID(s.name))
+	id, err := statedir.ParseUUID(a.registry.UUID(s.name))
 	if err != nil {
 		return saved{}, err
 	}
@@ -132,7 +133,7 @@ func (u *upgrader) awaitUploads(ctx context.Context) error {
 	tick := time.NewTicker(10 * backPoll)
 	defer tick.Stop()
 	for _, s := range u.rec.Savings {
-		id, err := parseUUID(s.UUID)
+		id, err := statedir.ParseUUID(s.UUID)
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ type local struct {
 func (u *upgrader) path(name string) string { return filepath.Join(u.store.Dir, name) }
 
 func (u *upgrader) readLocal() (l local, err error) {
-	_, err = record.Read(disk.OS, u.path(localFile), smallOf(localFile), &l)
+	_, err = record.Read(disk.OS, u.path(localFile), record.First(localFile), &l)
 	return l, err
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink/central"
 )
@@ -67,7 +68,7 @@ func (f *centralFlags) open(ctx context.Context, o *options) (*central.Fetcher, 
 	out := &central.Fetcher{Gateway: f.gateway, Bucket: b, Timeout: 10 * cfg.Central.Timeout, Least: f.least}
 	own := f.gateway == ""
 	if own {
-		if out.Gateway, err = agent.GatewayOf(cfg); err != nil {
+		if out.Gateway, err = statedir.GatewayOf(cfg); err != nil {
 			return nil, nil, usageError{err}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirstream/weir/agent"
+	"github.com/weirstream/weir/agent/statedir"
 )
 
 const cliConfig = `
@@ -122,7 +122,7 @@ func TestCheckSchemaVersion(t *testing.T) {
 // TestTwoOnOneStateDir: whoever comes second is refused with exit code 4.
 func TestTwoOnOneStateDir(t *testing.T) {
 	c := newCLI(t, cliConfig)
-	lock, err := agent.LockStateDir(filepath.Join(c.dir, "state"))
+	lock, err := statedir.Acquire(filepath.Join(c.dir, "state"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
@@ -42,7 +43,7 @@ func ofStopped(o *options, do func(*journal.Journal) error) error {
 	if err != nil {
 		return usageError{err}
 	}
-	lock, err := agent.LockStateDir(cfg.StateDir.Value)
+	lock, err := statedir.Acquire(cfg.StateDir.Value)
 	if err != nil {
 		return err
 	}

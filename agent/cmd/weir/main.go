@@ -20,6 +20,7 @@ import (
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/savepoints"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/systemd"
 )
 
@@ -61,7 +62,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, api.ErrNotRunning):
 		return exitNotRunning
-	case errors.Is(err, agent.ErrLocked):
+	case errors.Is(err, statedir.ErrLocked):
 		return exitLocked
 	case errors.Is(err, agent.ErrRefused):
 		return exitRefused

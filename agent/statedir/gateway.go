@@ -1,4 +1,4 @@
-package agent
+package statedir
 
 import (
 	"fmt"
@@ -8,18 +8,18 @@ import (
 	"github.com/weirstream/weir/store/disk"
 )
 
-// GatewayOf is the name of the gateway that a config runs: see gatewayName. Nothing is written.
+// GatewayOf is the name of the gateway that a config runs: see GatewayName. Nothing is written.
 func GatewayOf(cfg *config.Config) (string, error) {
 	r, err := OpenRegistry(disk.OS, cfg.StateDir.Value)
 	if err != nil {
 		return "", err
 	}
-	return gatewayName(cfg.Gateway.Value, r.Gateway, os.ReadFile)
+	return GatewayName(cfg.Gateway.Value, r.Gateway, os.ReadFile)
 }
 
-// gatewayName is the name of this gateway, for good: streams and the MQTT client id are made from it. The config says it; else it is what
+// GatewayName is the name of this gateway, for good: streams and the MQTT client id are made from it. The config says it; else it is what
 // state_dir remembers, so that a changed machine id renames no stream; else it comes from the machine id.
-func gatewayName(configured, remembered string, read func(string) ([]byte, error)) (string, error) {
+func GatewayName(configured, remembered string, read func(string) ([]byte, error)) (string, error) {
 	switch {
 	case configured != "":
 		return configured, nil

@@ -1,4 +1,4 @@
-package agent
+package statedir
 
 import (
 	"fmt"
@@ -68,13 +68,13 @@ func workAsOwner(t *testing.T, dir string) {
 	if syscall.Setgroups([]int{0, 4}) != nil {
 		t.Skip("root may not change who it is")
 	}
-	l, err := LockStateDir(dir)
+	l, err := Acquire(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if os.Geteuid() != l.user || l.user == 0 || os.Getegid() != l.user {
-		t.Fatalf("it is %d:%d, and says %d", os.Geteuid(), os.Getegid(), l.user)
+	if os.Geteuid() != l.User || l.User == 0 || os.Getegid() != l.User {
+		t.Fatalf("it is %d:%d, and says %d", os.Geteuid(), os.Getegid(), l.User)
 	}
 	threads, err := filepath.Glob("/proc/self/task/*/status")
 	if err != nil || len(threads) < 2 {
@@ -82,7 +82,7 @@ func workAsOwner(t *testing.T, dir string) {
 	}
 	for _, name := range threads { // groups are a thread's own
 		b, err := os.ReadFile(name)
-		if err != nil || !strings.Contains(string(b), fmt.Sprintf("\nGroups:\t%d \n", l.user)) {
+		if err != nil || !strings.Contains(string(b), fmt.Sprintf("\nGroups:\t%d \n", l.User)) {
 			t.Errorf("%s: it is in other groups still: %v\n%s", name, err, b)
 		}
 	}
@@ -104,16 +104,5 @@ func TestOwnDirectoryChangesNobody(t *testing.T) {
 		if user := becomeOwner(dir); user != 0 || os.Geteuid() != before {
 			t.Errorf("%s: it has become %d", dir, user)
 		}
-	}
-}
-
-// TestAdviceOnRights: a file that may not be opened has the advice; a port has not.
-func TestAdviceOnRights(t *testing.T) {
-	err := fmt.Errorf("open journal: %w", &fs.PathError{Op: "open", Path: "/var/lib/weir/journal", Err: syscall.EACCES})
-	if text := advise(err).Error(); !strings.Contains(text, "chown -R") {
-		t.Error(text)
-	}
-	if err := fmt.Errorf("listen on :80: %w", os.NewSyscallError("bind", syscall.EACCES)); advise(err) != err { //nolint:errorlint // the very same
-		t.Error(advise(err))
 	}
 }

@@ -1,4 +1,6 @@
-package agent
+// Package statedir is what a process settles of its state_dir before anything else: that it holds it alone, as the user that it belongs to, under which name the gateway is known, and which UUIDs name the state
+// of its pipelines.
+package statedir
 
 import (
 	"errors"
@@ -16,20 +18,20 @@ var ErrLocked = errors.New("state_dir is in use by another weir process")
 // Lock holds state_dir for this process. The kernel drops it when the process dies, however it dies.
 type Lock struct {
 	file *os.File
-	user int // who the process has become for it; 0: nobody
+	User int // who the process has become for it; 0: nobody
 }
 
-// LockStateDir creates state_dir when missing, takes its lock and signs it. ErrLocked names the holder's process id. Root becomes the user that state_dir belongs to.
-func LockStateDir(dir string) (*Lock, error) {
-	l, err := takeLock(dir)
+// Acquire creates state_dir when missing, takes its lock and signs it. ErrLocked names the holder's process id. Root becomes the user that state_dir belongs to.
+func Acquire(dir string) (*Lock, error) {
+	l, err := AcquireUnsigned(dir)
 	if err == nil {
-		l.sign()
+		l.Sign()
 	}
 	return l, err
 }
 
-// takeLock is LockStateDir that writes nothing where the lock is there already: a start that fails, again and again, is to wear no flash.
-func takeLock(dir string) (*Lock, error) {
+// AcquireUnsigned is Acquire that writes nothing where the lock is there already: a start that fails, again and again, is to wear no flash.
+func AcquireUnsigned(dir string) (*Lock, error) {
 	user := becomeOwner(dir)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("create state_dir: %w", err)
@@ -47,11 +49,11 @@ func takeLock(dir string) (*Lock, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	return &Lock{file: f, user: user}, nil
+	return &Lock{file: f, User: user}, nil
 }
 
-// sign writes this process's id, for people; the lock itself is the kernel's. Until then the file has the one of whoever held it before.
-func (l *Lock) sign() {
+// Sign writes this process's id, for people; the lock itself is the kernel's. Until then the file has the one of whoever held it before.
+func (l *Lock) Sign() {
 	if err := l.file.Truncate(0); err == nil {
 		fmt.Fprintf(l.file, "%d\n", os.Getpid())
 	}

@@ -1,4 +1,4 @@
-package agent
+package statedir
 
 import (
 	"encoding/hex"
@@ -8,8 +8,8 @@ import (
 	"github.com/weirstream/weir/snapshot"
 )
 
-// parseUUID reads the text form of newUUID.
-func parseUUID(s string) (id snapshot.UUID, err error) {
+// ParseUUID reads the text form of a UUID, as the registry has it.
+func ParseUUID(s string) (id snapshot.UUID, err error) {
 	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
 	if err != nil || len(b) != len(id) {
 		return id, fmt.Errorf("%q is not a UUID", s)

@@ -1,4 +1,4 @@
-package agent
+package statedir
 
 import (
 	"crypto/rand"
@@ -35,10 +35,18 @@ type RetiredPipeline struct {
 	UUID string `json:"uuid"`
 }
 
+// NewRegistry is an empty one for a state_dir. Nothing is written yet.
+func NewRegistry(fsys disk.FS, stateDir string) *Registry {
+	return &Registry{fs: fsys, file: filepath.Join(stateDir, "pipelines.json"), Pipelines: map[string]string{}}
+}
+
+// Path is its file.
+func (r *Registry) Path() string { return r.file }
+
 // OpenRegistry reads the registry of a state_dir; a missing file is an empty registry, a damaged one is an error: guessing
 // would give pipelines a new identity.
 func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
-	r := &Registry{fs: fsys, file: filepath.Join(stateDir, "pipelines.json"), Pipelines: map[string]string{}}
+	r := NewRegistry(fsys, stateDir)
 	b, err := disk.ReadFile(fsys, r.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -47,7 +55,7 @@ func OpenRegistry(fsys disk.FS, stateDir string) (*Registry, error) {
 		return nil, fmt.Errorf("read registry: %w", err)
 	}
 	err = record.Decode(b, record.Form{What: "registry " + r.file, Reads: 1}, r)
-	if isNewer(err) {
+	if record.IsNewer(err) {
 		return nil, err
 	}
 	if err != nil {
@@ -66,22 +74,22 @@ func (r *Registry) UUID(name string) string {
 	return r.Pipelines[name]
 }
 
-// holds tells whether a pipeline of the config has this identity.
-func (r *Registry) holds(id snapshot.UUID) bool {
+// Holds tells whether a pipeline of the config has this identity.
+func (r *Registry) Holds(id snapshot.UUID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, text := range r.Pipelines {
-		if known, err := parseUUID(text); err == nil && known == id {
+		if known, err := ParseUUID(text); err == nil && known == id {
 			return true
 		}
 	}
 	return false
 }
 
-// names refuses a registry in which the identity of a pipeline is none.
-func (r *Registry) names() error {
+// CheckIDs refuses a registry in which the identity of a pipeline is none.
+func (r *Registry) CheckIDs() error {
 	for name, id := range r.Pipelines {
-		if _, err := parseUUID(id); err != nil {
+		if _, err := ParseUUID(id); err != nil {
 			return fmt.Errorf("read registry %s: pipeline %s: %w", r.file, name, err)
 		}
 	}
@@ -100,7 +108,7 @@ func (r *Registry) SetJournal(fresh bool) error {
 		return nil
 	}
 	r.Journal = newUUID()
-	return r.write()
+	return r.Save()
 }
 
 // Adopt gives each name of the config its UUID, retires names that are gone, and writes the file when something changed. Durable on return.
@@ -126,10 +134,10 @@ func (r *Registry) Adopt(names []string) error {
 	if !changed {
 		return nil
 	}
-	return r.write()
+	return r.Save()
 }
 
-func (r *Registry) write() error {
+func (r *Registry) Save() error {
 	if err := record.Write(r.fs, r.file, r); err != nil {
 		return fmt.Errorf("write registry: %w", err)
 	}
