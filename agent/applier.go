@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -205,7 +206,7 @@ func (p *applier) committed(all []*supervisor) (runs []run, back map[string]save
 		}
 		undone := true
 		if rec.State == apply.Restoring {
-			if undone, err = restorePendingIn(p.agent.pipelineDir(c.UUID)); err != nil {
+			if undone, err = restore.Pending(p.agent.pipelineDir(c.UUID)); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/agent/statedir"
 )
@@ -118,7 +118,7 @@ func (p *applier) tidy() {
 	if err := p.store.Clean(&p.rec); err != nil {
 		p.agent.log.Warn("what an earlier apply kept could not be removed", "error", err)
 	}
-	names, err := filepath.Glob(filepath.Join(SavepointDir(p.agent.config), savepointPrefix+"*"+SavepointSuffix))
+	names, err := filepath.Glob(filepath.Join(restore.SavepointDir(p.agent.config), savepointPrefix+"*"+restore.SavepointSuffix))
 	for _, name := range names {
 		if !strings.HasPrefix(filepath.Base(name), p.savepointName("")) {
 			err = errors.Join(err, os.Remove(name))
@@ -339,13 +339,4 @@ func partOf(cfg *config.Config, name string) *config.Pipeline {
 		}
 	}
 	return nil
-}
-
-// restorePendingIn tells whether a pipeline's restore is ordered and not done.
-func restorePendingIn(dir string) (bool, error) {
-	_, err := os.Stat(filepath.Join(dir, restoreFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

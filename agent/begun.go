@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -79,7 +80,7 @@ func (a *Agent) elsewhere(spec *config.Pipeline, dir string) error {
 	if err != nil || was == (begun{}) || was == now { // what is not readable tells nothing
 		return nil
 	}
-	if _, there, _ := a.ordered(dir); there {
+	if _, there, _ := restore.Ordered(a.fs, dir); there {
 		return nil
 	}
 	name := spec.Name.Value

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/pebblekv"
 	"github.com/weirstream/weir/uplink/central"
@@ -66,7 +67,7 @@ func (b *bench) fetch(file string) *offsite.Report {
 // savepointText is the state that a savepoint has: not when and by which checkpoint it was made, and not what upstream held by then.
 func savepointText(t *testing.T, file string) string {
 	t.Helper()
-	f, err := ReadSavepoint(t.Context(), file)
+	f, err := restore.ReadSavepoint(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
@@ -102,7 +103,7 @@ func (c *checker) whole(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(c.fleet(), c.savepoints(ctx, SavepointDir(c.cfg)))
+	return errors.Join(c.fleet(), c.savepoints(ctx, restore.SavepointDir(c.cfg)))
 }
 
 func (c *checker) journal(ctx context.Context) error {
@@ -133,12 +134,12 @@ const asideSuffix = ".aside"
 // replaces it.
 func (c *checker) savepoints(ctx context.Context, dir string) error {
 	r := c.report
-	names, err := filepath.Glob(filepath.Join(dir, "*"+SavepointSuffix))
+	names, err := filepath.Glob(filepath.Join(dir, "*"+restore.SavepointSuffix))
 	if err != nil {
 		return fmt.Errorf("list savepoints: %w", err)
 	}
 	for _, name := range names {
-		f, err := ReadSavepoint(ctx, name)
+		f, err := restore.ReadSavepoint(ctx, name)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

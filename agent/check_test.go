@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/disk/disktest"
@@ -197,11 +198,11 @@ func TestARepairIsCutShort(t *testing.T) {
 	}
 	dir := filepath.Join(state, "pipelines", id.String())
 	for name, text := range map[string]string{
-		filepath.Join(state, "pipelines.json"):                   "{",
-		filepath.Join(dir, lastRunFile):                          "[",
-		filepath.Join(dir, inheritedFile):                        "[",
-		filepath.Join(dir, "catalog.db"):                         "no bbolt",
-		filepath.Join(SavepointDir(b.parse()), "torn.savepoint"): "\xd9\xd9\xf7" + strings.Repeat("x", 99),
+		filepath.Join(state, "pipelines.json"):                           "{",
+		filepath.Join(dir, lastRunFile):                                  "[",
+		filepath.Join(dir, inheritedFile):                                "[",
+		filepath.Join(dir, "catalog.db"):                                 "no bbolt",
+		filepath.Join(restore.SavepointDir(b.parse()), "torn.savepoint"): "\xd9\xd9\xf7" + strings.Repeat("x", 99),
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

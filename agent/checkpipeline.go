@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
 )
@@ -149,7 +150,7 @@ func (c *checker) smallFiles(at *attempt) (stops string, err error) {
 			r.damage("pipeline %s: %v", name, err)
 		}
 	}
-	o, there, err := at.agent.ordered(at.dir())
+	o, there, err := restore.Ordered(at.agent.fs, at.dir())
 	if err == nil {
 		if there {
 			r.line("pipeline %s: its next start restores %s", name, o.File)
@@ -157,7 +158,7 @@ func (c *checker) smallFiles(at *attempt) (stops string, err error) {
 		return stops, nil
 	}
 	if !record.IsNewer(err) {
-		r.damage("pipeline %s: %s: %v", name, restoreFile, err)
+		r.damage("pipeline %s: %s: %v", name, restore.File, err)
 	}
 	return fmt.Sprintf("the order of a restore cannot be read: %v; take it back (weir savepoint restore %s --cancel) and order again", err, name), nil
 }

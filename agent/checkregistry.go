@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -132,10 +133,10 @@ func (c *checker) planIn(dir string) (hash string, ran bool) {
 
 // journalOf is the identity that the newest savepoint of this device names; "": a new one is made, and earlier savepoints ask for --accept-gap.
 func (c *checker) journalOf(ctx context.Context) (journal string) {
-	files, _ := filepath.Glob(filepath.Join(SavepointDir(c.cfg), "*"+SavepointSuffix))
+	files, _ := filepath.Glob(filepath.Join(restore.SavepointDir(c.cfg), "*"+restore.SavepointSuffix))
 	newest := int64(0)
 	for _, name := range files {
-		f, err := ReadSavepoint(ctx, name)
+		f, err := restore.ReadSavepoint(ctx, name)
 		if err != nil {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/restore"
 )
 
 // TestDrainedPipelineFiresEveryWindowAndCanGoOn: the open window leaves before the stop; restored, the clocks are those of the records, so that nothing is late
@@ -28,7 +29,7 @@ func TestDrainedPipelineFiresEveryWindowAndCanGoOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := ReadSavepoint(t.Context(), list[0].File)
+		f, err := restore.ReadSavepoint(t.Context(), list[0].File)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
@@ -28,7 +29,7 @@ func (a *Agent) highestCheckpoint(runs []run) (high pipeline.Position) {
 		if _, err := os.Stat(dir); err != nil {
 			continue // a new pipeline
 		}
-		if o, _, err := a.ordered(dir); err == nil && o.Takeover { // the journal that the takeover made lies behind it; one that was lost since, and begins anew, does not
+		if o, _, err := restore.Ordered(a.fs, dir); err == nil && o.Takeover { // the journal that the takeover made lies behind it; one that was lost since, and begins anew, does not
 			high = max(high, pipeline.Position(o.Behind))
 		}
 		if a.elsewhere(p.Pipeline, dir) != nil {

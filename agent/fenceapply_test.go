@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/tests/rig"
 )
@@ -196,7 +197,7 @@ func TestFencedInEachState(t *testing.T) {
 		if ids, _ := b.ids("p", "evens"); len(ids) > 0 {
 			t.Errorf("%s: %v left", state, ids)
 		}
-		if orders, _ := filepath.Glob(filepath.Join(b.dir, "state", "pipelines", "*", restoreFile)); len(orders) > 0 {
+		if orders, _ := filepath.Glob(filepath.Join(b.dir, "state", "pipelines", "*", restore.File)); len(orders) > 0 {
 			t.Errorf("%s: %v is left", state, orders)
 		}
 		if _, err := os.Stat(filepath.Join(b.dir, "state", "fenced")); err == nil {

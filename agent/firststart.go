@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot/savepoint"
 )
@@ -20,10 +21,10 @@ func (a *attempt) startsFromSavepoint(ctx context.Context) error {
 	if a.spec.StartFile == "" || a.begun() {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(a.dir(), restoreFile)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(a.dir(), restore.File)); !errors.Is(err, fs.ErrNotExist) {
 		return err // ordered before
 	}
-	f, err := ReadSavepoint(ctx, a.spec.StartFile)
+	f, err := restore.ReadSavepoint(ctx, a.spec.StartFile)
 	if err != nil {
 		return fmt.Errorf("%w: start of pipeline %s: %w", errFinal, a.spec.Name.Value, err)
 	}
@@ -31,7 +32,7 @@ func (a *attempt) startsFromSavepoint(ctx context.Context) error {
 	// What came in before it was taken is not this pipeline's to lose when it is of another journal; when the journal has let go of records, that is a gap.
 	gap := f.Head.Journal != a.agent.registry.Journal || a.agent.acceptGap.given(a.spec.Name.Value)
 	a.log.Info("the pipeline starts from a savepoint", "file", a.spec.StartFile, "of", f.Head.Pipeline, "position", f.Head.Position)
-	return writeRestore(a.dir(), api.RestoreOptions{File: a.spec.StartFile, AcceptGap: gap, Fresh: true})
+	return restore.Order(a.dir(), api.RestoreOptions{File: a.spec.StartFile, AcceptGap: gap, Fresh: true})
 }
 
 // fresh tells that a new pipeline takes the state of another: nothing of its streams is upstream.

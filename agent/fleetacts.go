@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/channel"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/fleet/document"
 )
 
@@ -147,7 +148,7 @@ func (s *fleetSide) savepointOf(ctx context.Context, o *channel.Order, name stri
 	if err != nil {
 		return nil, err
 	}
-	there, err := filepath.Glob(filepath.Join(SavepointDir(a.config), globbed(as.Name)+"*"+SavepointSuffix))
+	there, err := filepath.Glob(filepath.Join(restore.SavepointDir(a.config), globbed(as.Name)+"*"+restore.SavepointSuffix))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/store/disk"
@@ -120,7 +121,7 @@ func laterUpload(a, b *central.Manifest) bool {
 
 func (u *uploads) fetch(ctx context.Context, f *central.Fetcher, l central.Listed, into string) Left {
 	left := Left{Pipeline: l.Manifest.Name}
-	left.File = filepath.Join(into, "restored-"+strings.ReplaceAll(cmp.Or(left.Pipeline, l.UUID.String()), plan.PartSeparator, "_")+SavepointSuffix)
+	left.File = filepath.Join(into, "restored-"+strings.ReplaceAll(cmp.Or(left.Pipeline, l.UUID.String()), plan.PartSeparator, "_")+restore.SavepointSuffix)
 	err := os.Remove(left.File) // of the call before
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil

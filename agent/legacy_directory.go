@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink"
@@ -44,7 +45,7 @@ func (d Directory) Leave(ctx context.Context, gateway, into string) (list []Left
 
 // newest gives the file of each pipeline; an error when there is none at all.
 func (d Directory) newest(ctx context.Context, gateway string) (files map[string]string, err error) {
-	names, err := filepath.Glob(filepath.Join(string(d), "*"+SavepointSuffix))
+	names, err := filepath.Glob(filepath.Join(string(d), "*"+restore.SavepointSuffix))
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (d Directory) newest(ctx context.Context, gateway string) (files map[string
 	heads := map[string]*savepoint.Head{}
 	var bad []error
 	for _, name := range names {
-		f, err := ReadSavepoint(ctx, name)
+		f, err := restore.ReadSavepoint(ctx, name)
 		if err != nil {
 			bad = append(bad, err)
 			continue

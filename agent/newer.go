@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/restore"
 )
 
 // refuseNewer finds what a newer build wrote into the pipeline's directory, before anything in it is changed. What is not readable otherwise is told where it is needed.
@@ -12,7 +13,7 @@ func (a *attempt) refuseNewer() error {
 	_, run := a.readLastRun()
 	_, inherits := a.inheritance()
 	_, loss := a.readLoss()
-	_, _, order := a.agent.ordered(a.dir())
+	_, _, order := restore.Ordered(a.agent.fs, a.dir())
 	for _, err := range []error{run, inherits, loss, order} {
 		if record.IsNewer(err) {
 			return err

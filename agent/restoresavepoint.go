@@ -2,12 +2,12 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
@@ -16,32 +16,11 @@ import (
 	"github.com/weirstream/weir/store/disk"
 )
 
-// ReadSavepoint opens and verifies a savepoint file.
-func ReadSavepoint(ctx context.Context, path string) (*savepoint.File, error) {
-	return readSavepoint(ctx, path, nil)
-}
-
-// readSavepoint tells how many bytes are verified, of twice the size.
-func readSavepoint(ctx context.Context, path string, told func(n int64)) (*savepoint.File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open savepoint: %w", err)
-	}
-	info, err := f.Stat()
-	if err == nil {
-		var s *savepoint.File
-		if s, err = savepoint.Open(ctx, f, info.Size(), nil, told); err == nil {
-			return s, nil
-		}
-	}
-	return nil, errors.Join(fmt.Errorf("savepoint %s: %w", path, err), f.Close())
-}
-
 // restorePending restores the savepoint that was ordered, if any. An order that cannot be carried out stays, and the pipeline with it, until it
 // can or `weir savepoint restore --cancel` takes it back: to start from the old state instead would be a surprise.
 func (a *attempt) restorePending(ctx context.Context) error {
-	name := filepath.Join(a.dir(), restoreFile)
-	o, there, err := a.agent.ordered(a.dir())
+	name := filepath.Join(a.dir(), restore.File)
+	o, there, err := restore.Ordered(a.agent.fs, a.dir())
 	if !there {
 		return nil
 	}
@@ -78,7 +57,7 @@ func (a *attempt) restoreSavepoint(ctx context.Context, o api.RestoreOptions) er
 		size = 2 * uint64(info.Size())
 	}
 	verified, end := a.work("verifying the savepoint", "bytes", size)
-	f, err := readSavepoint(ctx, o.File, func(n int64) { verified(uint64(n)) })
+	f, err := restore.ReadSavepointTold(ctx, o.File, func(n int64) { verified(uint64(n)) })
 	end()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
@@ -68,12 +69,12 @@ func (a *Agent) pipelineDir(uuid string) string { return filepath.Join(a.pipelin
 
 // order has the next start of the pipeline restore S.
 func (a *Agent) order(s saved, allowDropped bool) error {
-	return writeRestore(a.pipelineDir(s.UUID), api.RestoreOptions{File: s.Savepoint, SHA256: s.SHA256, AllowDroppedState: allowDropped})
+	return restore.Order(a.pipelineDir(s.UUID), api.RestoreOptions{File: s.Savepoint, SHA256: s.SHA256, AllowDroppedState: allowDropped})
 }
 
 // withdraw takes the order back, where it is not carried out.
 func (a *Agent) withdraw(uuid string) error {
-	if err := cancelRestore(a.pipelineDir(uuid)); err != nil && !errors.Is(err, errNoOrder) {
+	if err := restore.Cancel(a.pipelineDir(uuid)); err != nil && !errors.Is(err, restore.ErrNoOrder) {
 		return err
 	}
 	return nil
@@ -129,7 +130,7 @@ func (a *Agent) awaitBack(ctx context.Context, list []saved) error {
 
 func (a *Agent) pendingBack(list []saved) (pending bool, err error) {
 	for _, back := range list {
-		ordered, err := restorePendingIn(a.pipelineDir(back.UUID))
+		ordered, err := restore.Pending(a.pipelineDir(back.UUID))
 		if err != nil {
 			return false, err
 		}

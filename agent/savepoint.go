@@ -12,20 +12,12 @@ import (
 	"unicode"
 
 	"github.com/weirstream/weir/agent/api"
-	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/pipeline/plan"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
 )
-
-// SavepointSuffix ends the name of every savepoint.
-const SavepointSuffix = ".savepoint"
-
-// SavepointDir is where savepoints are written that have no directory of their own.
-func SavepointDir(cfg *config.Config) string {
-	return filepath.Join(cfg.StateDir.Value, "savepoints")
-}
 
 // CreateSavepoint makes a savepoint of a running pipeline, one file for each of its regions. Durable and verified on return; the pipeline
 // goes on.
@@ -120,7 +112,7 @@ func (a *attempt) takeSavepoint(ctx context.Context, o api.SavepointOptions, dra
 		return info, err
 	}
 	a.log.Info("savepoint made", "file", path, "position", head.Position, "bytes", sum.Bytes, "entries", sum.Entries, "results", sum.Results, "took", time.Since(started))
-	return SavepointInfo(path, head, sum), nil
+	return restore.SavepointInfo(path, head, sum), nil
 }
 
 // savepointPath is where a new savepoint goes: the name that was asked for, or PIPELINE-TIME, in the directory that was asked for, or that of
@@ -128,7 +120,7 @@ func (a *attempt) takeSavepoint(ctx context.Context, o api.SavepointOptions, dra
 func (a *attempt) savepointPath(o api.SavepointOptions) (string, error) {
 	dir := o.Dir
 	if dir == "" {
-		dir = SavepointDir(a.agent.config)
+		dir = restore.SavepointDir(a.agent.config)
 	}
 	if !filepath.IsAbs(dir) {
 		return "", fmt.Errorf("savepoint directory %s: the agent needs an absolute path", dir)
@@ -139,14 +131,14 @@ func (a *attempt) savepointPath(o api.SavepointOptions) (string, error) {
 	} else if a.spec.Name.Value != o.Pipeline {
 		name += "-" + strings.TrimPrefix(a.spec.Name.Value, o.Pipeline) // a region
 	}
-	name = strings.ReplaceAll(strings.TrimSuffix(name, SavepointSuffix), plan.PartSeparator, "_")
+	name = strings.ReplaceAll(strings.TrimSuffix(name, restore.SavepointSuffix), plan.PartSeparator, "_")
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return "", fmt.Errorf("savepoint name %q: no path, no leading dot, and only what can be printed; --dir says where it goes", o.Name)
 	}
 	for n := 1; ; n++ {
-		path := filepath.Join(dir, name+SavepointSuffix)
+		path := filepath.Join(dir, name+restore.SavepointSuffix)
 		if n > 1 {
-			path = filepath.Join(dir, fmt.Sprintf("%s.%d%s", name, n, SavepointSuffix))
+			path = filepath.Join(dir, fmt.Sprintf("%s.%d%s", name, n, restore.SavepointSuffix))
 		}
 		switch _, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
@@ -156,13 +148,5 @@ func (a *attempt) savepointPath(o api.SavepointOptions) (string, error) {
 		case o.Name != "":
 			return "", fmt.Errorf("savepoint %s: %w", path, fs.ErrExist)
 		}
-	}
-}
-
-// SavepointInfo tells of a savepoint in the API's terms.
-func SavepointInfo(path string, h *savepoint.Head, s savepoint.Summary) api.SavepointInfo {
-	return api.SavepointInfo{
-		File: path, Pipeline: h.Pipeline, Gateway: h.Gateway, Version: h.Writer, Checkpoint: h.Checkpoint, Position: h.Position, Generation: h.Generation,
-		Time: time.UnixMilli(h.CreatedMs), Trusted: h.Trusted, Bytes: s.Bytes, Entries: s.Entries, Results: s.Results, SHA256: fmt.Sprintf("%x", s.SHA256),
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/restore"
 )
 
 // TestPathsOfSavepoints: a name that cannot be, and a directory that is none, are told as what they are.
@@ -17,7 +18,7 @@ func TestPathsOfSavepoints(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "there"+SavepointSuffix), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "there"+restore.SavepointSuffix), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	a := &attempt{spec: &config.Pipeline{}}

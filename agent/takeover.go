@@ -11,6 +11,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -231,7 +232,7 @@ func (t *takeover) order(r *statedir.Registry, p *config.Pipeline) error {
 	if err := loss.save(dir); err != nil {
 		return err
 	}
-	err = writeRestore(dir, api.RestoreOptions{File: t.files[name], Claim: true, Takeover: true, Behind: behind, Replay: replay, AcceptGap: true, AllowDroppedState: t.o.AllowDroppedState})
+	err = restore.Order(dir, api.RestoreOptions{File: t.files[name], Claim: true, Takeover: true, Behind: behind, Replay: replay, AcceptGap: true, AllowDroppedState: t.o.AllowDroppedState})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
@@ -35,7 +36,7 @@ func (t *takeover) fetch(ctx context.Context) error {
 		}
 		f, err := (*savepoint.File)(nil), l.Err
 		if err == nil {
-			f, err = ReadSavepoint(ctx, l.File)
+			f, err = restore.ReadSavepoint(ctx, l.File)
 		}
 		if err != nil {
 			gone[l.Pipeline] = err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/store/disk"
@@ -133,12 +134,12 @@ func (u *upgrader) setAside(ctx context.Context, s saved) error {
 
 // asideNewer moves the small files away that are of a newer program.
 func (u *upgrader) asideNewer(dir string) error {
-	_, _, order := u.agent.ordered(dir)
+	_, _, order := restore.Ordered(u.agent.fs, dir)
 	_, begun := readBegun(u.agent.fs, dir)
 	at := &attempt{agent: u.agent}
 	copy(at.id[:], idOfDir(dir))
 	_, last := at.readLastRun()
-	for name, err := range map[string]error{restoreFile: order, begunFile: begun, lastRunFile: last} {
+	for name, err := range map[string]error{restore.File: order, begunFile: begun, lastRunFile: last} {
 		if record.IsNewer(err) {
 			if err := u.moveAside(filepath.Join(dir, name), err); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
@@ -31,7 +32,7 @@ func TestRule22_SavepointHoldsTheJournal(t *testing.T) {
 			if at, is := a.journal.Stats().Holders[upgradeHold+saving.UUID]; !is || at > pipeline.Position(saving.Position) {
 				t.Errorf("%s: the journal is held from %d, %v, and %s stands at %d", when, at, is, saving.Name, saving.Position)
 			}
-			if _, err := os.Stat(filepath.Join(SavepointDir(a.config), saving.Savepoint+SavepointSuffix)); err != nil {
+			if _, err := os.Stat(filepath.Join(restore.SavepointDir(a.config), saving.Savepoint+restore.SavepointSuffix)); err != nil {
 				if _, err = os.Stat(saving.Savepoint); err != nil {
 					t.Errorf("%s: %v", when, err)
 				}

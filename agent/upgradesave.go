@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/upgrade"
 )
@@ -79,7 +80,7 @@ func (u *upgrader) drainOne(ctx context.Context, s *supervisor) (saved, error) {
 			return saved{}, errors.New("it failed; see weir status")
 		}
 	}
-	if err := os.Remove(filepath.Join(SavepointDir(a.config), name+SavepointSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a try that was cut short: the record does not know it
+	if err := os.Remove(filepath.Join(restore.SavepointDir(a.config), name+restore.SavepointSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a try that was cut short: the record does not know it
 		return saved{}, err
 	}
 	u.stopped[s.name] = true // it may be stopped although the answer is lost

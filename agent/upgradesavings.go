@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/pipeline"
 )
@@ -77,7 +78,7 @@ func (u *upgrader) uncommitted() (map[string]saved, error) {
 			continue
 		}
 		if rec.State == upgrade.Restoring {
-			if pending, err := restorePendingIn(u.agent.pipelineDir(s.UUID)); err != nil || !pending {
+			if pending, err := restore.Pending(u.agent.pipelineDir(s.UUID)); err != nil || !pending {
 				if err != nil {
 					return nil, err
 				}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
@@ -215,7 +216,7 @@ func (u *upgrader) standby() (upgrade.Slot, error) {
 
 // tidy removes what earlier upgrades have left: their savepoints, but those that the record still holds (of an upgrade that a rescue cut short), and their artifact. What cannot be removed now is the next time.
 func (u *upgrader) tidy() {
-	names, err := filepath.Glob(filepath.Join(SavepointDir(u.agent.config), upgradeSavepoints+"*"+SavepointSuffix))
+	names, err := filepath.Glob(filepath.Join(restore.SavepointDir(u.agent.config), upgradeSavepoints+"*"+restore.SavepointSuffix))
 	for _, name := range names {
 		if owed := slices.ContainsFunc(u.rec.Savings, func(s upgrade.Saving) bool { return filepath.Base(s.Savepoint) == filepath.Base(name) }); !owed || !u.rec.Holds() {
 			err = errors.Join(err, os.Remove(name))

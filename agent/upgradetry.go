@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/upgrade"
 )
 
@@ -115,7 +116,7 @@ func (u *upgrader) tried(ctx context.Context, s *supervisor, saving *upgrade.Sav
 		t.Why = "it is not there yet"
 		return t
 	}
-	if pending, err := restorePendingIn(u.agent.pipelineDir(saving.UUID)); err != nil || pending {
+	if pending, err := restore.Pending(u.agent.pipelineDir(saving.UUID)); err != nil || pending {
 		t.Why = "it has not restored its savepoint"
 		return t
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/agent/upgrade/upgradetest"
 	"github.com/weirstream/weir/store/disk"
@@ -177,7 +178,7 @@ func TestRestoresThatCannotBeOrdered(t *testing.T) {
 			return
 		}
 		for _, s := range b.agent.upgrader.backTo() {
-			if err := os.MkdirAll(filepath.Join(b.agent.pipelineDir(s.UUID), restoreFile+".tmp", "x"), 0o700); err != nil {
+			if err := os.MkdirAll(filepath.Join(b.agent.pipelineDir(s.UUID), restore.File+".tmp", "x"), 0o700); err != nil {
 				t.Error(err)
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink/central"
@@ -291,7 +292,7 @@ func verifyUpload(o *options, c *cobra.Command, f *central.Fetcher, l central.Li
 	}
 	defer os.RemoveAll(dir)
 	stop := o.showFetch(c, f)
-	r, err := offsite.Fetch(c.Context(), f, l.UUID, disk.OS, filepath.Join(dir, "upload"+agent.SavepointSuffix))
+	r, err := offsite.Fetch(c.Context(), f, l.UUID, disk.OS, filepath.Join(dir, "upload"+restore.SavepointSuffix))
 	stop()
 	if err != nil {
 		return nil, fmt.Errorf("pipeline %s: %w", l.UUID, err)
@@ -330,7 +331,7 @@ inspect and restore take the file.`,
 				return err
 			}
 			if out == "" {
-				out = filepath.Join(agent.SavepointDir(cfg), fmt.Sprintf("central-%s-%d%s", upload.UUID, upload.Head.Serial, agent.SavepointSuffix))
+				out = filepath.Join(restore.SavepointDir(cfg), fmt.Sprintf("central-%s-%d%s", upload.UUID, upload.Head.Serial, restore.SavepointSuffix))
 			}
 			if out, err = filepath.Abs(out); err != nil {
 				return err
@@ -347,7 +348,7 @@ inspect and restore take the file.`,
 			for _, n := range r.Newer {
 				fmt.Fprintf(c.ErrOrStderr(), "%s: %s; --serial %d fetches it\n", r.Head.Pipeline, n, n.Serial)
 			}
-			return o.printSavepoints(c, []api.SavepointInfo{agent.SavepointInfo(out, &r.Head, r.Summary)})
+			return o.printSavepoints(c, []api.SavepointInfo{restore.SavepointInfo(out, &r.Head, r.Summary)})
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "the file (default central-UUID-UPLOAD.savepoint in state_dir/savepoints)")

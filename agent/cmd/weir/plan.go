@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/pipeline/plan"
 )
@@ -39,7 +39,7 @@ Without a SAVEPOINT the running agent is asked, as weir apply --dry-run does. Ex
 			if err != nil {
 				return usageError{err}
 			}
-			f, err := agent.ReadSavepoint(c.Context(), args[1])
+			f, err := restore.ReadSavepoint(c.Context(), args[1])
 			if err != nil {
 				return err
 			}

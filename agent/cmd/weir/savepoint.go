@@ -18,6 +18,7 @@ import (
 	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/snapshot/savepoint"
 )
 
@@ -97,9 +98,9 @@ func listSavepointsCommand(o *options) *cobra.Command {
 				if err != nil {
 					return usageError{err}
 				}
-				dir = agent.SavepointDir(cfg)
+				dir = restore.SavepointDir(cfg)
 			}
-			names, err := filepath.Glob(filepath.Join(dir, "*"+agent.SavepointSuffix))
+			names, err := filepath.Glob(filepath.Join(dir, "*"+restore.SavepointSuffix))
 			if err != nil {
 				return err
 			}
@@ -124,11 +125,11 @@ func listSavepointsCommand(o *options) *cobra.Command {
 }
 
 func readSavepoint(ctx context.Context, path string) (api.SavepointInfo, *savepoint.File, error) {
-	f, err := agent.ReadSavepoint(ctx, path)
+	f, err := restore.ReadSavepoint(ctx, path)
 	if err != nil {
 		return api.SavepointInfo{}, nil, err
 	}
-	return agent.SavepointInfo(path, &f.Head, f.Summary), f, f.Close()
+	return restore.SavepointInfo(path, &f.Head, f.Summary), f, f.Close()
 }
 
 func (o *options) printSavepoints(c *cobra.Command, list []api.SavepointInfo) error {
@@ -264,8 +265,8 @@ func removeCommand(o *options) *cobra.Command {
 		Use: "rm FILE...", Short: "Remove savepoints", Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, name := range args {
-				if !strings.HasSuffix(name, agent.SavepointSuffix) {
-					return usageError{fmt.Errorf("%s: no name of a savepoint, which ends in %s", name, agent.SavepointSuffix)}
+				if !strings.HasSuffix(name, restore.SavepointSuffix) {
+					return usageError{fmt.Errorf("%s: no name of a savepoint, which ends in %s", name, restore.SavepointSuffix)}
 				}
 				if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 					return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirstream/weir/agent"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
@@ -28,7 +28,7 @@ func stateListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls FILE", Short: "List the tables with their sizes", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := agent.ReadSavepoint(c.Context(), args[0])
+			f, err := restore.ReadSavepoint(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func stateShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show FILE STEP", Short: "Print a step's entries: key, subkey, value, as quoted bytes", Args: usageArgs(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := agent.ReadSavepoint(c.Context(), args[0])
+			f, err := restore.ReadSavepoint(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func stateExportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "export FILE", Short: "Print a savepoint as JSON lines: head, results, entries", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := agent.ReadSavepoint(c.Context(), args[0])
+			f, err := restore.ReadSavepoint(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func stateDropCommand(o *options) *cobra.Command {
 }
 
 func (o *options) edit(c *cobra.Command, from, to string, e savepoints.Edit) error {
-	f, err := agent.ReadSavepoint(c.Context(), from)
+	f, err := restore.ReadSavepoint(c.Context(), from)
 	if err != nil {
 		return err
 	}

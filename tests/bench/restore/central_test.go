@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -61,7 +61,7 @@ func TestRestoreFromCentralAtLineRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	fetched := time.Since(began)
-	saved, err := agent.ReadSavepoint(t.Context(), file)
+	saved, err := restore.ReadSavepoint(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func upload(t *testing.T, b bucket.Bucket) ed25519.PublicKey {
 	graph, path := savedMillion(t, dir)
 	box, store := openBox(t, dir), openStore(t, filepath.Join(dir, "checkpoints"))
 	defer store.Close()
-	saved, err := agent.ReadSavepoint(ctx, path)
+	saved, err := restore.ReadSavepoint(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}

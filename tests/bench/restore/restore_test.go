@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/savepoints"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
@@ -125,7 +125,7 @@ func TestRestoreOfAMillionKeys(t *testing.T) {
 
 	runtime.GC()
 	began := cpu()
-	f, err := agent.ReadSavepoint(ctx, path)
+	f, err := restore.ReadSavepoint(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
