@@ -23,6 +23,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/agent/restart"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/upgrade"
@@ -57,7 +58,7 @@ type Options struct {
 	// ControlOnly: no broker is connected and no pipeline runs; another program may be installed.
 	ControlOnly bool
 
-	claims       claims                // of tests
+	claims       offsite.Claims        // of tests
 	hasty        bool                  // planted by tests: plans on probation are uploaded
 	crash        func(at string) error // planted by tests: an error is a crash behind that step of a restore
 	uncut        bool                  // planted by tests: going back leaves what was made behind the savepoint in the outbox
@@ -88,9 +89,9 @@ type Agent struct {
 	registry *statedir.Registry
 	identity *identity.Record
 	fence    *fence
-	claims   claims    // nil: no central store gives out majors
-	offsites *offsites // nil: no central store
-	file     string    // of the config that it was started with; what runs may be another (applier)
+	claims   offsite.Claims // nil: no central store gives out majors
+	offsites *offsites      // nil: no central store
+	file     string         // of the config that it was started with; what runs may be another (applier)
 	roster   atomic.Pointer[roster]
 	applier  *applier
 	upgrader *upgrader
@@ -181,7 +182,7 @@ func (a *Agent) open() (err error) {
 	}
 	a.registry.SetGateway(name)
 	if a.claims = a.options.claims; a.claims == nil && !a.checks() {
-		if a.claims, err = openClaims(a.config, name, a.late.wall); err != nil {
+		if a.claims, err = offsite.OpenClaims(a.config, name, a.late.wall); err != nil {
 			return err
 		}
 	}

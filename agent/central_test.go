@@ -38,11 +38,11 @@ func (b *bench) uploaded(position uint64) *api.CentralStatus {
 func (b *bench) fetch(file string) *offsite.Report {
 	b.t.Helper()
 	cfg := b.parse()
-	bucket, err := OpenCentral(cfg, nil)
+	bucket, err := offsite.OpenCentral(cfg, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	key, err := SigningKey(cfg)
+	key, err := offsite.SigningKey(cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -27,12 +27,12 @@ func newCentralApplyBench(t *testing.T) *bench {
 func (b *bench) fetchOf(name string) (file string, r *offsite.Report) {
 	b.t.Helper()
 	cfg := b.parse()
-	bucket, err := OpenCentral(cfg, nil)
+	bucket, err := offsite.OpenCentral(cfg, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer bucket.Close()
-	key, err := SigningKey(cfg)
+	key, err := offsite.SigningKey(cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}

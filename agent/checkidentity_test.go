@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink/central"
 )
@@ -56,7 +57,7 @@ func TestRule28_ARepairTakesNoIncarnation(t *testing.T) {
 // whose is who speaks for the gateway: the claim in the central store, and what state_dir says.
 func (b *bench) whose() string {
 	b.t.Helper()
-	store, err := OpenCentral(b.parse(), nil)
+	store, err := offsite.OpenCentral(b.parse(), nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

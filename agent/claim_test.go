@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/bucket/buckettest"
 	"github.com/weirstream/weir/uplink/central"
@@ -16,7 +17,7 @@ import (
 // claimed is a central store in memory.
 func claimed(b *bench) *buckettest.Memory {
 	m := &buckettest.Memory{}
-	b.options.claims = &bucketClaims{bucket: m, gateway: "test", wall: func() int64 { return 1 }}
+	b.options.claims = &offsite.BucketClaims{Bucket: m, Gateway: "test", Wall: func() int64 { return 1 }}
 	return m
 }
 

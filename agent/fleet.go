@@ -14,6 +14,7 @@ import (
 	"github.com/weirstream/weir/agent/channel"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/links"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/pace"
@@ -96,7 +97,7 @@ func (s *fleetSide) dir() string { return filepath.Join(s.agent.config.StateDir.
 
 // key is what this gateway signs its reports with, as it is now.
 func (s *fleetSide) key() (signed.Signer, error) {
-	key, err := SigningKey(s.agent.config)
+	key, err := offsite.SigningKey(s.agent.config)
 	if err != nil {
 		return nil, err
 	}

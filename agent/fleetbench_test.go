@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
@@ -43,7 +44,7 @@ func newFleetBench(t *testing.T) *fleetBench {
 func (b *fleetBench) up() {
 	b.t.Helper()
 	b.boot(b.slots)
-	key, err := SigningKey(b.agent.config)
+	key, err := offsite.SigningKey(b.agent.config)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/channel"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink/central"
@@ -19,9 +20,6 @@ import (
 
 // nextKey is beside the gateway's key: it takes its place once a result that the old one has signed tells of it.
 const nextKey = "key.next"
-
-// keyBytesMost is more than any key has.
-const keyBytesMost = 64 << 10
 
 func (s *fleetSide) keyDir() string {
 	return filepath.Join(s.agent.config.StateDir.Value, "identity")
@@ -36,7 +34,7 @@ func (s *fleetSide) rotateKey(o *channel.Order) channel.Outcome {
 	if err := s.agent.upgrader.busy(); err != nil {
 		return refusedBy(err)
 	}
-	now, err := SigningKey(cfg)
+	now, err := offsite.SigningKey(cfg)
 	if err != nil {
 		return outcomeOf(err, "")
 	}
@@ -45,9 +43,9 @@ func (s *fleetSide) rotateKey(o *channel.Order) channel.Outcome {
 		return refusedBy(fmt.Errorf("the command is for the key %s, and this gateway has %s", o.PublicKey, is))
 	}
 	file := filepath.Join(s.keyDir(), nextKey)
-	b, err := disk.ReadPlain(file, keyBytesMost)
+	b, err := disk.ReadPlain(file, offsite.KeyBytesMost)
 	if errors.Is(err, fs.ErrNotExist) {
-		b, err = makeKey(file)
+		b, err = offsite.MakeKey(file)
 	}
 	if err != nil {
 		return outcomeOf(fmt.Errorf("make the next key: %w", err), "")

@@ -46,7 +46,7 @@ func openUploads(cfg *config.Config, t Trusted) (Legacy, error) {
 		}
 	}
 	var err error
-	u.bucket, err = OpenCentral(cfg, nil)
+	u.bucket, err = offsite.OpenCentral(cfg, nil)
 	return u, err
 }
 

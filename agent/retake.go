@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/uplink"
@@ -21,7 +22,7 @@ func Retake(ctx context.Context, cfg *config.Config) (uplink.Incarnation, error)
 	return retake(ctx, cfg, nil, settleChanges)
 }
 
-func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(stateDir string) error) (inc uplink.Incarnation, err error) {
+func retake(ctx context.Context, cfg *config.Config, claims offsite.Claims, settle func(stateDir string) error) (inc uplink.Incarnation, err error) {
 	dir := cfg.StateDir.Value
 	lock, err := statedir.Acquire(dir)
 	if err != nil {
@@ -49,7 +50,7 @@ func retake(ctx context.Context, cfg *config.Config, claims claims, settle func(
 	board := identity.ReadBoard(cfg.BoardSerial, os.ReadFile)
 	next := r.Successor(board, by.Major+1)
 	if claims == nil {
-		if claims, err = openClaims(cfg, registry.Gateway, nil); err != nil {
+		if claims, err = offsite.OpenClaims(cfg, registry.Gateway, nil); err != nil {
 			return inc, err
 		}
 		if claims != nil {

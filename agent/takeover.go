@@ -11,6 +11,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/agent/restore"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
@@ -29,7 +30,7 @@ type TakeoverOptions struct {
 	AcceptLoss        []string
 	AllowDroppedState bool
 
-	claims claims             // of tests
+	claims offsite.Claims     // of tests
 	fault  func(string) error // planted by tests: an error is a crash behind that step
 }
 
@@ -82,7 +83,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 		}
 	}
 	if t.claims = o.claims; t.claims == nil {
-		if t.claims, err = openClaims(cfg, o.Gateway, nil); err != nil {
+		if t.claims, err = offsite.OpenClaims(cfg, o.Gateway, nil); err != nil {
 			return nil, err
 		}
 		if t.claims != nil {
@@ -98,7 +99,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 type takeover struct {
 	dir     string
 	o       TakeoverOptions
-	claims  claims
+	claims  offsite.Claims
 	board   identity.Board
 	wanted  []*config.Pipeline
 	left    map[string]*savepoint.File

@@ -19,7 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/offsite"
@@ -62,7 +61,7 @@ func (f *centralFlags) open(ctx context.Context, o *options) (*central.Fetcher, 
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	b, err := agent.OpenCentral(cfg, nil)
+	b, err := offsite.OpenCentral(cfg, nil)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
@@ -87,7 +86,7 @@ func (f *centralFlags) open(ctx context.Context, o *options) (*central.Fetcher, 
 	case !own:
 		return nil, nil, usageError{errors.New("--gateway needs --key, the key that the other device signed with (weir central key prints it there), or --any-key")}
 	default:
-		key, err := agent.SigningKey(cfg)
+		key, err := offsite.SigningKey(cfg)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -123,7 +122,7 @@ func centralKeyCommand(o *options) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			key, err := agent.SigningKey(cfg)
+			key, err := offsite.SigningKey(cfg)
 			if err != nil {
 				return err
 			}

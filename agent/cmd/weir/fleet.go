@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/fleet/depot"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
@@ -132,7 +132,7 @@ func (f *fleetFlags) bucket() (bucket.Bucket, error) {
 		if err != nil {
 			return nil, fmt.Errorf("no --store, and no config that has one: %w", err)
 		}
-		return agent.OpenCentral(cfg, nil)
+		return offsite.OpenCentral(cfg, nil)
 	}
 	u, err := url.Parse(f.store)
 	switch {
