@@ -26,6 +26,7 @@ import (
 	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/agent/restart"
 	"github.com/weirstream/weir/agent/statedir"
+	"github.com/weirstream/weir/agent/takeover"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/boards"
 	"github.com/weirstream/weir/pipeline"
@@ -160,7 +161,7 @@ func (a *Agent) open() (err error) {
 	if a.lock.User != 0 {
 		a.log.Info("root works as the user that state_dir belongs to", "user", a.lock.User)
 	}
-	if err := refuseCutShort(dir); err != nil {
+	if err := takeover.RefuseCutShort(dir); err != nil {
 		return err
 	}
 	if a.upgrader, err = a.openUpgrader(); err != nil { // which program runs

@@ -10,6 +10,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/agent/restore"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -63,7 +64,7 @@ func readBegun(fsys disk.FS, dir string) (b begun, err error) {
 		}
 		return begun{}, err
 	}
-	if err := record.Decode(data, record.First(begunFile), &b); err != nil {
+	if err := record.Decode(data, statedir.Small(begunFile), &b); err != nil {
 		return begun{}, err
 	}
 	return b, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/takeover"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/bucket/buckettest"
 	"github.com/weirstream/weir/uplink/central"
@@ -94,11 +95,11 @@ func TestRule27_ReplacementFromCentral(t *testing.T) {
 	up := old.await("all is out", settled).Pipelines[0].Central.Position // the uploads go on too
 
 	twin := old.twin()
-	legacy, err := OpenLegacy(twin.parse(), FromCentral, Trusted{Any: true})
+	legacy, err := takeover.OpenLegacy(twin.parse(), takeover.FromCentral, takeover.Trusted{Any: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Takeover(t.Context(), twin.parse(), TakeoverOptions{Gateway: "test", From: legacy, fault: func(at string) error {
+	if _, err := takeover.Run(t.Context(), twin.parse(), takeover.Options{Gateway: "test", From: legacy, Fault: func(at string) error {
 		if at == "fetched" {
 			return errors.New("crash")
 		}
@@ -107,7 +108,7 @@ func TestRule27_ReplacementFromCentral(t *testing.T) {
 		t.Fatal("no crash")
 	}
 	old.await("the device before is fenced by the claim", fenced)
-	told, err := Takeover(t.Context(), twin.parse(), TakeoverOptions{Gateway: "test", From: legacy})
+	told, err := takeover.Run(t.Context(), twin.parse(), takeover.Options{Gateway: "test", From: legacy})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weirstream/weir/agent/takeover"
 	"github.com/weirstream/weir/pipeline"
+	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/snapshot"
 )
 
@@ -131,3 +133,12 @@ type movedSource struct {
 
 func (m movedSource) Sinks() []pipeline.SinkMark  { return m.marks }
 func (m movedSource) Position() pipeline.Position { return m.position }
+
+// readLoss gives nil when nothing is lost. A file that is there and not readable keeps the pipeline from starting: without it a replay would make other results than those that are out.
+func (a *attempt) readLoss() (*exec.Loss, error) {
+	l, err := takeover.ReadLoss(a.agent.fs, a.dir())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errFinal, err)
+	}
+	return l, nil
+}

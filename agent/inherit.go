@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -51,7 +52,7 @@ func (a *attempt) inherited(uid string) (o outbox.Inherited) {
 
 // inheritance reads it; the zero value: there is none.
 func (a *attempt) inheritance() (i inheritance, err error) {
-	_, err = record.Read(a.agent.fs, filepath.Join(a.dir(), inheritedFile), record.First(inheritedFile), &i)
+	_, err = record.Read(a.agent.fs, filepath.Join(a.dir(), inheritedFile), statedir.Small(inheritedFile), &i)
 	return i, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot/savepoint"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -30,7 +31,7 @@ func (r *lastRun) stoodAt(h *savepoint.Head) bool {
 
 // readLastRun gives the zero value when nothing is known.
 func (a *attempt) readLastRun() (r lastRun, err error) {
-	if _, err := record.Read(a.agent.fs, filepath.Join(a.dir(), lastRunFile), record.First(lastRunFile), &r); err != nil {
+	if _, err := record.Read(a.agent.fs, filepath.Join(a.dir(), lastRunFile), statedir.Small(lastRunFile), &r); err != nil {
 		return lastRun{}, fmt.Errorf("read which plan ran last: %w", err)
 	}
 	return r, nil

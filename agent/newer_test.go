@@ -18,6 +18,7 @@ import (
 	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/agent/statedir"
+	"github.com/weirstream/weir/agent/takeover"
 	"github.com/weirstream/weir/store/boltkv"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/log"
@@ -80,7 +81,7 @@ func TestWhatANewerBuildWroteIsLeftAlone(t *testing.T) {
 		"last run":      {replace("lastrun.json", `{"format": 2, "plan": 7}`), "(format 2, this build reads up to 1): lastrun.json", false},
 		"restore order": {replace("restore.json", `{"format": 3, "file": {}}`), "(format 3, this build reads up to 1): restore.json", false},
 		"inheritance":   {replace(inheritedFile, `{"format": 2, "generation": 7, "sinks": 1}`), "(format 2, this build reads up to 1): inherited.json", false},
-		"loss":          {replace(lossFile, `{"format": 2, "from": "then"}`), "(format 2, this build reads up to 1): loss.json", false},
+		"loss":          {replace(takeover.LossFile, `{"format": 2, "from": "then"}`), "(format 2, this build reads up to 1): loss.json", false},
 		"record of an apply": {func(t *testing.T, state, _ string) {
 			text := []byte(`{"format": 2, "state": 7}`)
 			dir := filepath.Join(state, "apply")

@@ -4,29 +4,18 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/space"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
-	"github.com/weirstream/weir/store/log"
 )
-
-// journalConfig takes the settings over.
-func journalConfig(cfg *config.Config) log.Config {
-	c, j := log.Default(), cfg.Journal
-	c.MaxBytes, c.ReserveBytes, c.Linger, c.SegmentBytes, c.Compress = j.MaxBytes, j.ReserveBytes, j.Linger, j.SegmentBytes, j.Compress
-	if j.UnsyncedBytes > 0 {
-		c.MaxUnsynced = int(j.UnsyncedBytes)
-	}
-	return c
-}
 
 // noJournalDir is never made: an empty journal in memory is named so.
 const noJournalDir = "no-journal"
 
 // openJournal recovers the journal; the clock goes on from its last stamp. A process that connects no broker and runs no pipeline has no use for it: one that does not open is left as it is, and an empty one in memory stands in.
 func (a *Agent) openJournal(dir string, after pipeline.Position) error {
-	c := journalConfig(a.config)
+	c := space.Journal(a.config)
 	o := journal.Options{FS: a.fs, Dir: dir, Config: c, Stamp: a.late.stamp, After: after, Logger: a.log}
 	jr, recovery, err := journal.Open(o)
 	if err != nil && a.upgrader.controls() && a.runs() {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirstream/weir/store/outbox"
 )
 
-// A replacement replays what the device before has shipped of its journal (takeover.go): the same records at the same positions under the same stamps, so that the results are those that the device
+// A replacement replays what the device before has shipped of its journal (agent/takeover): the same records at the same positions under the same stamps, so that the results are those that the device
 // before made, under the same numbers. Which of them it has delivered, upstream tells when a stream is opened; but that opening begins the new generation and is the last one to tell. So no stream is opened
 // until the results of every shipped record are made and it is noted durably, per sink, which the last of them is. A crash before that does it again: nothing has left.
 

@@ -17,7 +17,9 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/space"
 	"github.com/weirstream/weir/agent/statedir"
+	"github.com/weirstream/weir/agent/takeover"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/journal"
@@ -86,7 +88,7 @@ func (b *bench) die() {
 }
 
 // replace takes the device's place, after a crash behind each step.
-func (b *bench) replace(trusted Trusted) (*bench, *TakenOver) {
+func (b *bench) replace(trusted takeover.Trusted) (*bench, *takeover.TakenOver) {
 	b.t.Helper()
 	twin := b.twin()
 	crash := errors.New("crash")
@@ -111,14 +113,14 @@ func (b *bench) replace(trusted Trusted) (*bench, *TakenOver) {
 }
 
 // takeOver has twin take the device's place, by what the device's store has.
-func (b *bench) takeOver(twin *bench, trusted Trusted, fault func(string) error) (*TakenOver, error) {
+func (b *bench) takeOver(twin *bench, trusted takeover.Trusted, fault func(string) error) (*takeover.TakenOver, error) {
 	twin.text = strings.ReplaceAll(twin.text, twin.dir+"/central", b.dir+"/central")
 	cfg := twin.parse()
-	from, err := OpenLegacy(cfg, FromCentral, trusted)
+	from, err := takeover.OpenLegacy(cfg, takeover.FromCentral, trusted)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return Takeover(b.t.Context(), cfg, TakeoverOptions{Gateway: "test", From: from, fault: fault})
+	return takeover.Run(b.t.Context(), cfg, takeover.Options{Gateway: "test", From: from, Fault: fault})
 }
 
 // TestShippedRecordsAreReplayed: what a device has shipped behind its last upload is worked on by its replacement, as the device itself had; what it had delivered of that does not come twice; lost is
@@ -126,7 +128,7 @@ func (b *bench) takeOver(twin *bench, trusted Trusted, fault func(string) error)
 func TestShippedRecordsAreReplayed(t *testing.T) {
 	for _, unheld := range []bool{false, true} {
 		old := lostDevice(t, false, "")
-		twin, told := old.replace(Trusted{Any: true})
+		twin, told := old.replace(takeover.Trusted{Any: true})
 		p := told.Pipelines[0]
 		if p.State < 55 || p.State >= 95 || p.Loss.Position < 95 || p.Loss.After != p.Loss.Position || p.Loss.Position >= 120 {
 			t.Fatalf("%+v, %+v", p, p.Loss)
@@ -176,7 +178,7 @@ func TestShippedRecordsAreReplayed(t *testing.T) {
 
 // TestShippedRecordsThatWereNotDelivered: the replacement delivers what the device before had shipped and could not send; windows that close within them lack nothing.
 func TestShippedRecordsThatWereNotDelivered(t *testing.T) {
-	twin, told := lostDevice(t, true, "").replace(Trusted{Any: true})
+	twin, told := lostDevice(t, true, "").replace(takeover.Trusted{Any: true})
 	last := told.Pipelines[0].Loss.After
 	twin.wantWhole("before the first start") // the journal begins with the shipped records
 	twin.start()
@@ -257,8 +259,8 @@ func TestJournalIsWrittenAsItWas(t *testing.T) {
 		}
 		return nil
 	}
-	o := journal.Options{Dir: t.TempDir(), Config: journalConfig(b.parse())}
-	last, full, err := writeJournal(t.Context(), o, each, 70)
+	o := journal.Options{Dir: t.TempDir(), Config: space.Journal(b.parse())}
+	last, full, err := takeover.WriteJournal(t.Context(), o, each, 70)
 	if err != nil || full || last != 60 {
 		t.Fatalf("up to %d, full %v, %v", last, full, err)
 	}
@@ -297,7 +299,7 @@ func TestJournalIsWrittenAsItWas(t *testing.T) {
 		blk.Entries = []pipeline.Entry{{Pos: blk.First, Kind: pipeline.EntryMessage, Payload: make([]byte, 1<<10)}}
 		blocks, stamps = append(blocks, blk), append(stamps, stamps[3])
 	}
-	if last, full, err = writeJournal(t.Context(), small, each, 0); err != nil || !full || last < 100 || last >= 3060 {
+	if last, full, err = takeover.WriteJournal(t.Context(), small, each, 0); err != nil || !full || last < 100 || last >= 3060 {
 		t.Errorf("a small journal: up to %d, full %v, %v", last, full, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/takeover"
 )
 
 // TestEncryptedRecordsAreReplayed: who has the identity goes on from encrypted uploads and records as from plain ones; who has not is refused before anything is claimed.
@@ -25,10 +26,10 @@ func TestEncryptedRecordsAreReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := lostDevice(t, true, ", encrypt: {recipients: ["+id.Recipient().String()+"]}")
-	if _, err := old.takeOver(old.twin(), Trusted{Any: true}, nil); err == nil || !strings.Contains(err.Error(), "piece is encrypted") {
+	if _, err := old.takeOver(old.twin(), takeover.Trusted{Any: true}, nil); err == nil || !strings.Contains(err.Error(), "piece is encrypted") {
 		t.Errorf("without the identity: %v", err)
 	}
-	twin, told := old.replace(Trusted{Any: true, Identity: file})
+	twin, told := old.replace(takeover.Trusted{Any: true, Identity: file})
 	last := told.Pipelines[0].Loss.After
 	twin.start()
 	twin.put(201, 260)

@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/statedir"
+	"github.com/weirstream/weir/agent/takeover"
 	"github.com/weirstream/weir/tests/rig"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
@@ -160,16 +161,16 @@ func TestRule23_ReplacementGoesOnAndFencesTheDeviceBefore(t *testing.T) {
 func takeOver(t *testing.T, b *bench, from string) {
 	t.Helper()
 	crash := errors.New("crash")
-	o := TakeoverOptions{Gateway: "test", From: Directory(from)}
+	o := takeover.Options{Gateway: "test", From: takeover.Directory(from)}
 	for n := 0; ; n++ {
 		steps := 0
-		o.fault = func(string) error {
+		o.Fault = func(string) error {
 			if steps++; steps > n {
 				return crash
 			}
 			return nil
 		}
-		told, err := Takeover(t.Context(), b.parse(), o)
+		told, err := takeover.Run(t.Context(), b.parse(), o)
 		if err == nil {
 			if n < 6 || told.Incarnation != "2.0" || len(told.Pipelines) != 1 || told.Pipelines[0].Loss.Position != 95 {
 				t.Errorf("%d steps, %+v", n, told)
@@ -184,7 +185,7 @@ func takeOver(t *testing.T, b *bench, from string) {
 			t.Fatalf("an agent starts in half a replacement: %v", err)
 		}
 	}
-	if _, err := Takeover(t.Context(), b.parse(), o); err == nil || !strings.Contains(err.Error(), "not empty") {
+	if _, err := takeover.Run(t.Context(), b.parse(), o); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("a second replacement in one state_dir: %v", err)
 	}
 }
@@ -193,12 +194,12 @@ func takeOver(t *testing.T, b *bench, from string) {
 func TestTakeoverRefuses(t *testing.T) {
 	b := newBench(t, pipelineNamed("p", "log"))
 	from := t.TempDir()
-	try := func(o TakeoverOptions) error {
-		o.Gateway, o.From = "test", Directory(from)
-		_, err := Takeover(context.Background(), b.parse(), o)
+	try := func(o takeover.Options) error {
+		o.Gateway, o.From = "test", takeover.Directory(from)
+		_, err := takeover.Run(context.Background(), b.parse(), o)
 		return err
 	}
-	if err := try(TakeoverOptions{}); !errors.Is(err, os.ErrNotExist) {
+	if err := try(takeover.Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	old := newBench(t, pipelineNamed("q", "log"))
@@ -209,10 +210,10 @@ func TestTakeoverRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.halt()
-	if err := try(TakeoverOptions{}); err == nil || !strings.Contains(err.Error(), "--accept-loss p") {
+	if err := try(takeover.Options{}); err == nil || !strings.Contains(err.Error(), "--accept-loss p") {
 		t.Errorf("nothing is left of p: %v", err)
 	}
-	if err := try(TakeoverOptions{AcceptLoss: []string{"p"}}); err != nil {
+	if err := try(takeover.Options{AcceptLoss: []string{"p"}}); err != nil {
 		t.Errorf("p may start empty: %v", err)
 	}
 	if _, err := os.Stat(list[0].File); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/offsite"
+	"github.com/weirstream/weir/agent/takeover"
 	"github.com/weirstream/weir/uplink/bucket"
 	"github.com/weirstream/weir/uplink/central"
 )
@@ -34,13 +35,13 @@ func TestARefusedTakeoverFencesNobody(t *testing.T) {
 	uploaded(40)
 
 	twin := old.twin()
-	legacy, err := OpenLegacy(twin.parse(), FromCentral, Trusted{Any: true})
+	legacy, err := takeover.OpenLegacy(twin.parse(), takeover.FromCentral, takeover.Trusted{Any: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	right := twin.text
 	twin.text = strings.Replace(right, "  p:", "  other:", 1)
-	_, err = Takeover(t.Context(), twin.parse(), TakeoverOptions{Gateway: "test", From: legacy})
+	_, err = takeover.Run(t.Context(), twin.parse(), takeover.Options{Gateway: "test", From: legacy})
 	if err == nil || !strings.Contains(err.Error(), "--accept-loss other") {
 		t.Fatalf("nothing is left of the pipeline: %v", err)
 	}
@@ -54,7 +55,7 @@ func TestARefusedTakeoverFencesNobody(t *testing.T) {
 	}
 
 	twin.text = right
-	told, err := Takeover(t.Context(), twin.parse(), TakeoverOptions{Gateway: "test", From: legacy, fault: func(at string) error {
+	told, err := takeover.Run(t.Context(), twin.parse(), takeover.Options{Gateway: "test", From: legacy, Fault: func(at string) error {
 		if at == "judged" {
 			old.put(41, 80)
 			uploaded(80)
@@ -70,7 +71,7 @@ func TestARefusedTakeoverFencesNobody(t *testing.T) {
 	if parts, err := filepath.Glob(filepath.Join(twin.dir, "state", "savepoints", "*"+offsite.PartsSuffix)); err != nil || len(parts) > 0 {
 		t.Errorf("pieces are left: %v, %v", parts, err)
 	}
-	if _, err := os.Stat(filepath.Join(twin.dir, "state", takeoverFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(twin.dir, "state", takeover.NoteFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the restore has not ended: %v", err)
 	}
 	old.await("the device before is fenced", fenced)
@@ -98,8 +99,8 @@ func TestATakeoverIsCutShortAnywhere(t *testing.T) {
 		if err := os.MkdirAll(state, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		o := TakeoverOptions{Gateway: "test", From: Directory(from), claims: twin.options.claims}
-		o.fault = func(at string) error {
+		o := takeover.Options{Gateway: "test", From: takeover.Directory(from), Claims: twin.options.claims}
+		o.Fault = func(at string) error {
 			if n == 0 {
 				steps = append(steps, at)
 			} else if at == steps[n-1] {
@@ -107,21 +108,21 @@ func TestATakeoverIsCutShortAnywhere(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := Takeover(t.Context(), twin.parse(), o); n > 0 {
+		if _, err := takeover.Run(t.Context(), twin.parse(), o); n > 0 {
 			if !errors.Is(err, crash) {
 				t.Fatalf("%s: %v", steps[n-1], err)
 			}
-			if refuseCutShort(state) == nil {
+			if takeover.RefuseCutShort(state) == nil {
 				t.Fatalf("%s: an agent would start in half a restore", steps[n-1])
 			}
-			o.fault = nil
-			if _, err := Takeover(t.Context(), twin.parse(), o); err != nil {
+			o.Fault = nil
+			if _, err := takeover.Run(t.Context(), twin.parse(), o); err != nil {
 				t.Fatalf("%s, again: %v", steps[n-1], err)
 			}
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if err := refuseCutShort(state); err != nil {
+		if err := takeover.RefuseCutShort(state); err != nil {
 			t.Fatal(err)
 		}
 		twin.start()

@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/statedir"
+	"github.com/weirstream/weir/agent/takeover"
 	"github.com/weirstream/weir/uplink"
 	"github.com/weirstream/weir/uplink/wire"
 )
@@ -93,7 +94,7 @@ func TestTakeoverOfTwoPositions(t *testing.T) {
 	save("p")
 	old.halt()
 	twin := old.twin()
-	if _, err := Takeover(t.Context(), twin.parse(), TakeoverOptions{Gateway: "test", From: Directory(from)}); err != nil {
+	if _, err := takeover.Run(t.Context(), twin.parse(), takeover.Options{Gateway: "test", From: takeover.Directory(from)}); err != nil {
 		t.Fatal(err)
 	}
 	twin.wantWhole("before the first start")

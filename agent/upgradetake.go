@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/agent/restore"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
@@ -41,7 +42,7 @@ type local struct {
 func (u *upgrader) path(name string) string { return filepath.Join(u.store.Dir, name) }
 
 func (u *upgrader) readLocal() (l local, err error) {
-	_, err = record.Read(disk.OS, u.path(localFile), record.First(localFile), &l)
+	_, err = record.Read(disk.OS, u.path(localFile), statedir.Small(localFile), &l)
 	return l, err
 }
 

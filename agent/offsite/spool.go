@@ -1,4 +1,4 @@
-// Package offsite joins snapshots with the central store: it reads what an upload has to hold out of a running pipeline's checkpoint, and makes a savepoint file of what was
+// Package offsite joins a gateway with the central store: it opens the store of a config, with the claims of who speaks for the gateway; it reads what an upload has to hold out of a running pipeline's checkpoint, and makes a savepoint file of what was
 // fetched. How uploads lie in the store is uplink/central's.
 package offsite
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/store/disk"
 )
 
@@ -49,7 +50,7 @@ func Order(dir string, o api.RestoreOptions) error {
 
 // Ordered reads the order in a pipeline's directory, if there is one.
 func Ordered(fsys disk.FS, dir string) (o api.RestoreOptions, there bool, err error) {
-	there, err = record.Read(fsys, filepath.Join(dir, File), record.First(File), &o)
+	there, err = record.Read(fsys, filepath.Join(dir, File), statedir.Small(File), &o)
 	return o, there, err
 }
 

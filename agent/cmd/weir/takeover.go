@@ -10,14 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirstream/weir/agent"
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/takeover"
 )
 
 func takeoverCommand(o *options) *cobra.Command {
 	var from string
-	var trusted agent.Trusted
-	var to agent.TakeoverOptions
+	var trusted takeover.Trusted
+	var to takeover.Options
 	c := &cobra.Command{
 		Use: "restore --from central|DIRECTORY --gateway OLD", Short: "Take the place of a device that is lost or broken, on an empty state_dir",
 		Long: `Fetches what the device before has left (from the central store, or savepoint files in a directory), claims the gateway under a new incarnation, which stops that device
@@ -41,10 +41,10 @@ savepoint restore.`,
 			told, stop := o.showBytes(c)
 			defer stop()
 			trusted.Told = told
-			if to.From, err = agent.OpenLegacy(cfg, from, trusted); err != nil {
+			if to.From, err = takeover.OpenLegacy(cfg, from, trusted); err != nil {
 				return usageError{err}
 			}
-			t, err := agent.Takeover(c.Context(), cfg, to)
+			t, err := takeover.Run(c.Context(), cfg, to)
 			stop()
 			if err != nil {
 				return err
@@ -67,7 +67,7 @@ savepoint restore.`,
 	return c
 }
 
-func printTakeover(w io.Writer, t *agent.TakenOver) error {
+func printTakeover(w io.Writer, t *takeover.TakenOver) error {
 	fmt.Fprintf(w, "this device is gateway %s from now on, incarnation %s; the next weir run goes on\n", t.Gateway, t.Incarnation)
 	day := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 	for _, p := range t.Pipelines {

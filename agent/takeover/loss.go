@@ -1,4 +1,4 @@
-package agent
+package takeover
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/record"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/pipeline/exec"
 	"github.com/weirstream/weir/pipeline/plan"
@@ -14,9 +15,9 @@ import (
 	"github.com/weirstream/weir/store/disk"
 )
 
-// lossFile in a pipeline's directory says which stretch of event time has lost records with the device before this one. It is durable before the pipeline first starts and is never changed: results of
+// LossFile in a pipeline's directory says which stretch of event time has lost records with the device before this one. It is durable before the pipeline first starts and is never changed: results of
 // windows that overlap it are marked, in every replay alike.
-const lossFile = "loss.json"
+const LossFile = "loss.json"
 
 // Loss is what a pipeline lost when it went on from what another device had left.
 type Loss struct {
@@ -84,22 +85,22 @@ func latenessOf(p *config.Pipeline) (ms int64) {
 }
 
 func (l *Loss) save(dir string) error {
-	if err := record.Write(disk.OS, filepath.Join(dir, lossFile), l); err != nil {
+	if err := record.Write(disk.OS, filepath.Join(dir, LossFile), l); err != nil {
 		return fmt.Errorf("note what is lost: %w", err)
 	}
 	return nil
 }
 
-// readLoss gives nil when nothing is lost. A file that is there and not readable keeps the pipeline from starting: without it a replay would make other results than those that are out.
-func (a *attempt) readLoss() (*exec.Loss, error) {
-	name := filepath.Join(a.dir(), lossFile)
+// ReadLoss gives nil when nothing is lost.
+func ReadLoss(fsys disk.FS, dir string) (*exec.Loss, error) {
+	name := filepath.Join(dir, LossFile)
 	var l Loss
-	there, err := record.Read(a.agent.fs, name, record.First(name), &l)
+	there, err := record.Read(fsys, name, statedir.Small(name), &l)
 	if !there {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: read which windows are partial: %s: %w", errFinal, name, err)
+		return nil, fmt.Errorf("read which windows are partial: %s: %w", name, err)
 	}
 	return &exec.Loss{FromMs: l.FromMs, ToMs: l.ToMs, After: pipeline.Position(l.After)}, nil
 }

@@ -1,4 +1,4 @@
-package agent
+package takeover
 
 import (
 	"fmt"
@@ -12,24 +12,24 @@ import (
 	"github.com/weirstream/weir/store/disk"
 )
 
-// takeoverFile in state_dir says that a replacement is under way. It is durable before anything is claimed or written, and goes last: until then no agent starts here, and the
+// NoteFile in state_dir says that a replacement is under way. It is durable before anything is claimed or written, and goes last: until then no agent starts here, and the
 // restore does it all again.
-const takeoverFile = "takeover.json"
+const NoteFile = "takeover.json"
 
-// refuseCutShort is the error of an agent that finds half a replacement.
-func refuseCutShort(stateDir string) error {
-	if _, err := os.Stat(filepath.Join(stateDir, takeoverFile)); err == nil {
+// RefuseCutShort is the error of an agent that finds half a replacement.
+func RefuseCutShort(stateDir string) error {
+	if _, err := os.Stat(filepath.Join(stateDir, NoteFile)); err == nil {
 		return fmt.Errorf("the restore that began in %s was cut short: run weir restore again", stateDir)
 	}
 	return nil
 }
 
 // harmless are names in a state_dir that nobody has worked in.
-var harmless = []string{"lock", "weir.sock", "lost+found", takeoverFile, takeoverFile + ".tmp", "identity"}
+var harmless = []string{"lock", "weir.sock", "lost+found", NoteFile, NoteFile + ".tmp", "identity"}
 
 // beginTakeover refuses a state_dir that is somebody's, and clears one of what a restore that was cut short has left.
 func beginTakeover(dir, gateway string) error {
-	name := filepath.Join(dir, takeoverFile)
+	name := filepath.Join(dir, NoteFile)
 	_, err := os.Stat(name)
 	again := err == nil
 	entries, err := os.ReadDir(dir)
@@ -68,7 +68,7 @@ func clearOf(name string) error {
 }
 
 func endTakeover(dir string) error {
-	err := disk.OS.Remove(filepath.Join(dir, takeoverFile))
+	err := disk.OS.Remove(filepath.Join(dir, NoteFile))
 	if err == nil {
 		err = disk.OS.SyncDir(dir)
 	}

@@ -1,6 +1,6 @@
 //go:build nocentral
 
-package agent
+package takeover
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package agent
+package takeover
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func (t *takeover) takeRecords(ctx context.Context) error {
 		return fmt.Errorf("fetch the records that gateway %s has shipped: %w", t.o.Gateway, err)
 	}
 	t.told.Notes = append(t.told.Notes, r.Notes...)
-	last, full, err := writeJournal(ctx, journal.Options{Dir: filepath.Join(t.dir, "journal"), Config: t.journal}, r.Each, t.behind())
+	last, full, err := WriteJournal(ctx, journal.Options{Dir: filepath.Join(t.dir, "journal"), Config: t.journal}, r.Each, t.behind())
 	if err != nil {
 		return fmt.Errorf("write the records that gateway %s has shipped: %w", t.o.Gateway, err)
 	}
@@ -71,9 +71,9 @@ func (t *takeover) findRecords(ctx context.Context) (r Records, err error) {
 	return from.Records(ctx, t.o.Gateway, identity, low)
 }
 
-// writeJournal makes a journal of records as they were, whose next record lies behind a position and behind them. It is durable on return; last is that of them that it has, full says that there was no
+// WriteJournal makes a journal of records as they were, whose next record lies behind a position and behind them. It is durable on return; last is that of them that it has, full says that there was no
 // room for others.
-func writeJournal(ctx context.Context, o journal.Options, each func(take func(*pipeline.Block, pipeline.Stamp) error) error, behind uint64) (last uint64, full bool, err error) {
+func WriteJournal(ctx context.Context, o journal.Options, each func(take func(*pipeline.Block, pipeline.Stamp) error) error, behind uint64) (last uint64, full bool, err error) {
 	if err := disk.OS.MkdirAll(o.Dir); err != nil {
 		return 0, false, fmt.Errorf("make %s: %w", o.Dir, err)
 	}

@@ -1,4 +1,6 @@
-package agent
+// Package takeover has an empty state_dir take the place of a device that is gone: it finds what that device has left, in the central store or a directory, judges it, claims the gateway, and orders what the
+// first start restores and replays. No agent runs meanwhile; what it must keep is in RULES 23 to 29.
+package takeover
 
 import (
 	"cmp"
@@ -13,6 +15,7 @@ import (
 	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/agent/restore"
+	"github.com/weirstream/weir/agent/space"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/snapshot/savepoint"
@@ -20,8 +23,8 @@ import (
 	"github.com/weirstream/weir/store/log"
 )
 
-// TakeoverOptions say what is taken over.
-type TakeoverOptions struct {
+// Options say what is taken over.
+type Options struct {
 	Gateway string
 	From    Legacy
 	// Pipelines are taken over; none: all of the config.
@@ -30,21 +33,21 @@ type TakeoverOptions struct {
 	AcceptLoss        []string
 	AllowDroppedState bool
 
-	claims offsite.Claims     // of tests
-	fault  func(string) error // planted by tests: an error is a crash behind that step
+	Claims offsite.Claims     // of tests
+	Fault  func(string) error // planted by tests: an error is a crash behind that step
 }
 
 // TakenOver tells of a replacement.
 type TakenOver struct {
-	Gateway     string              `json:"gateway"`
-	Incarnation string              `json:"incarnation"`
-	Pipelines   []TakenOverPipeline `json:"pipelines"`
-	Left        []string            `json:"left,omitempty"` // pipelines of the device before that this config does not have
-	Notes       []string            `json:"notes,omitempty"`
+	Gateway     string     `json:"gateway"`
+	Incarnation string     `json:"incarnation"`
+	Pipelines   []Pipeline `json:"pipelines"`
+	Left        []string   `json:"left,omitempty"` // pipelines of the device before that this config does not have
+	Notes       []string   `json:"notes,omitempty"`
 }
 
-// TakenOverPipeline is one pipeline. Loss nil: it starts empty.
-type TakenOverPipeline struct {
+// Pipeline is one pipeline. Loss nil: it starts empty.
+type Pipeline struct {
 	Name string `json:"name"`
 	UUID string `json:"uuid,omitempty"`
 	Loss *Loss  `json:"loss,omitempty"`
@@ -52,10 +55,10 @@ type TakenOverPipeline struct {
 	State uint64 `json:"state,omitempty"`
 }
 
-// Takeover makes an empty state_dir that of a device in another's place (RULES 23, 27): it fetches what the device before has left and judges it, claims the gateway under a new major,
+// Run makes an empty state_dir that of a device in another's place (RULES 23, 27): it fetches what the device before has left and judges it, claims the gateway under a new major,
 // which fences that device, fetches what has come in between, and orders its restore at the next start, under a new generation. What must be refused fences nobody. A crash anywhere
 // leaves a state_dir in which no agent starts and the same call begins anew.
-func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*TakenOver, error) {
+func Run(ctx context.Context, cfg *config.Config, o Options) (*TakenOver, error) {
 	dir := cfg.StateDir.Value
 	lock, err := statedir.Acquire(dir)
 	if err != nil {
@@ -65,16 +68,16 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 	if o.Gateway == "" || cfg.Gateway.Value != "" && cfg.Gateway.Value != o.Gateway {
 		return nil, fmt.Errorf("the config is of gateway %q: it must be %q, whose place this device takes; or leave the gateway's name out of the config", cfg.Gateway.Value, o.Gateway)
 	}
-	if o.fault == nil {
-		o.fault = func(string) error { return nil }
+	if o.Fault == nil {
+		o.Fault = func(string) error { return nil }
 	}
 	if err := beginTakeover(dir, o.Gateway); err != nil {
 		return nil, err
 	}
-	if err := o.fault("begun"); err != nil {
+	if err := o.Fault("begun"); err != nil {
 		return nil, err
 	}
-	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.BoardSerial, os.ReadFile), poll: cmp.Or(cfg.Central.FencePoll, pollDefault), journal: journalConfig(cfg)}
+	t := &takeover{dir: dir, o: o, told: &TakenOver{Gateway: o.Gateway}, board: identity.ReadBoard(cfg.BoardSerial, os.ReadFile), poll: cmp.Or(cfg.Central.FencePoll, pollDefault), journal: space.Journal(cfg)}
 	for _, p := range cfg.Pipelines {
 		if p.Restart.Failover == config.FailoverRegion {
 			t.wanted = append(t.wanted, p.Regions()...)
@@ -82,7 +85,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 			t.wanted = append(t.wanted, p)
 		}
 	}
-	if t.claims = o.claims; t.claims == nil {
+	if t.claims = o.Claims; t.claims == nil {
 		if t.claims, err = offsite.OpenClaims(cfg, o.Gateway, nil); err != nil {
 			return nil, err
 		}
@@ -98,7 +101,7 @@ func Takeover(ctx context.Context, cfg *config.Config, o TakeoverOptions) (*Take
 
 type takeover struct {
 	dir     string
-	o       TakeoverOptions
+	o       Options
 	claims  offsite.Claims
 	board   identity.Board
 	wanted  []*config.Pipeline
@@ -120,7 +123,7 @@ func (t *takeover) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { t.close() }()
-	if err := t.o.fault("judged"); err != nil {
+	if err := t.o.Fault("judged"); err != nil {
 		return err
 	}
 	major, err := t.claim(ctx)
@@ -145,13 +148,13 @@ func (t *takeover) run(ctx context.Context) error {
 	record := (*identity.Record)(nil).Successor(t.board, major)
 	record.LeastGeneration = identity.GenerationsOf(record.Major)
 	t.told.Incarnation = record.Incarnation().String()
-	if err := t.o.fault("fetched"); err != nil {
+	if err := t.o.Fault("fetched"); err != nil {
 		return err
 	}
 	if err := t.takeRecords(ctx); err != nil {
 		return err
 	}
-	if err := t.o.fault("journaled"); err != nil {
+	if err := t.o.Fault("journaled"); err != nil {
 		return err
 	}
 	registry, err := statedir.OpenRegistry(disk.OS, t.dir)
@@ -163,20 +166,20 @@ func (t *takeover) run(ctx context.Context) error {
 		if err := t.order(registry, p); err != nil {
 			return fmt.Errorf("pipeline %s: %w", p.Name.Value, err)
 		}
-		if err := t.o.fault("ordered " + p.Name.Value); err != nil {
+		if err := t.o.Fault("ordered " + p.Name.Value); err != nil {
 			return err
 		}
 	}
 	if err := registry.Save(); err != nil {
 		return err
 	}
-	if err := t.o.fault("registered"); err != nil {
+	if err := t.o.Fault("registered"); err != nil {
 		return err
 	}
 	if err := record.Save(disk.OS, t.dir); err != nil {
 		return err
 	}
-	if err := t.o.fault("incarnated"); err != nil {
+	if err := t.o.Fault("incarnated"); err != nil {
 		return err
 	}
 	return endTakeover(t.dir)
@@ -190,7 +193,7 @@ func (t *takeover) claim(ctx context.Context) (major uint32, err error) {
 		}
 	}
 	t.takenMs = time.Now().UnixMilli()
-	return major, t.o.fault("claimed")
+	return major, t.o.Fault("claimed")
 }
 
 // above is the least major above those that have left anything.
@@ -207,7 +210,7 @@ func (t *takeover) order(r *statedir.Registry, p *config.Pipeline) error {
 	name := p.Name.Value
 	f := t.left[name]
 	if f == nil {
-		t.told.Pipelines = append(t.told.Pipelines, TakenOverPipeline{Name: name})
+		t.told.Pipelines = append(t.told.Pipelines, Pipeline{Name: name})
 		return nil
 	}
 	var id snapshot.UUID
@@ -238,7 +241,7 @@ func (t *takeover) order(r *statedir.Registry, p *config.Pipeline) error {
 		return err
 	}
 	r.Pipelines[name] = id.String()
-	t.told.Pipelines = append(t.told.Pipelines, TakenOverPipeline{Name: name, UUID: id.String(), Loss: &loss, State: f.Head.Position})
+	t.told.Pipelines = append(t.told.Pipelines, Pipeline{Name: name, UUID: id.String(), Loss: &loss, State: f.Head.Position})
 	return nil
 }
 
