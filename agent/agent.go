@@ -23,6 +23,7 @@ import (
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/flash"
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/links"
 	"github.com/weirstream/weir/agent/offsite"
 	"github.com/weirstream/weir/agent/restart"
 	"github.com/weirstream/weir/agent/statedir"
@@ -124,7 +125,7 @@ type Agent struct {
 	acceptGap    *permit
 	earlyMu      sync.Mutex
 	deadLocks    map[string]*sync.Mutex // by pipeline: who has its dead letters open; earlyMu guards the map
-	diverged     divergences
+	diverged     links.Divergences
 	requeueing   sync.Mutex                // one requeue at a time
 	die          func(at string)           // planted by tests: called between the steps of a requeue
 	early        map[string]snapshot.Store // opened before the journal, taken over by the first attempt; see highestCheckpoint

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirstream/weir/agent/api"
+	"github.com/weirstream/weir/agent/statedir"
 )
 
 // refusedFor starts the agent and wants the one pipeline to be refused with this in the reason, and its checkpoints to be left alone.
@@ -35,7 +36,7 @@ func TestAnotherStoreIsRefusedUntilASavepointBringsTheStateAlong(t *testing.T) {
 
 	b.replaceText("store: log", "store: bbolt")
 	b.refusedFor("checkpoint.store is bbolt", "Set it back to log", "weir pipeline stop p --savepoint")
-	if found, _ := filepath.Glob(filepath.Join(b.dir, "state", "pipelines", "*", boltStoreFile)); found != nil {
+	if found, _ := filepath.Glob(filepath.Join(b.dir, "state", "pipelines", "*", statedir.BoltStoreFile)); found != nil {
 		t.Errorf("a store was made: %v", found)
 	}
 
@@ -76,11 +77,11 @@ func TestAnotherDirectoryOfCheckpoints(t *testing.T) {
 	if err != nil || len(own) != 1 {
 		t.Fatal(own, err)
 	}
-	to := checkpointsDir(own[0], other)
+	to := statedir.CheckpointsDir(own[0], other)
 	if err := os.MkdirAll(to, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{logStoreDir, catalogFile} {
+	for _, name := range []string{statedir.LogStoreDir, statedir.CatalogFile} {
 		if err := os.Rename(filepath.Join(own[0], name), filepath.Join(to, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -199,7 +199,7 @@ func TestARepairIsCutShort(t *testing.T) {
 	dir := filepath.Join(state, "pipelines", id.String())
 	for name, text := range map[string]string{
 		filepath.Join(state, "pipelines.json"):                           "{",
-		filepath.Join(dir, lastRunFile):                                  "[",
+		filepath.Join(dir, statedir.LastRunFile):                         "[",
 		filepath.Join(dir, inheritedFile):                                "[",
 		filepath.Join(dir, "catalog.db"):                                 "no bbolt",
 		filepath.Join(restore.SavepointDir(b.parse()), "torn.savepoint"): "\xd9\xd9\xf7" + strings.Repeat("x", 99),

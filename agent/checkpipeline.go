@@ -129,7 +129,7 @@ func (c *checker) smallFiles(at *attempt) (stops string, err error) {
 	} else if err != nil {
 		r.damage("pipeline %s: %v; a restore of a savepoint asks for --accept-gap then", name, err)
 		if c.repair {
-			if err := c.moveAside(filepath.Join(at.dir(), lastRunFile)); err != nil {
+			if err := c.moveAside(filepath.Join(at.dir(), statedir.LastRunFile)); err != nil {
 				return "", err
 			}
 		}

@@ -123,7 +123,7 @@ func (c *checker) planIn(dir string) (hash string, ran bool) {
 	if err != nil {
 		return "", true
 	}
-	ran = slices.Contains(files, begunFile) || slices.Contains(files, lastRunFile)
+	ran = slices.Contains(files, statedir.BegunFile) || slices.Contains(files, statedir.LastRunFile)
 	plans := slices.DeleteFunc(files, func(n string) bool { return !strings.HasPrefix(n, planFile) || !strings.HasSuffix(n, ".txt") })
 	if len(plans) != 1 {
 		return "", ran || len(plans) > 0

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/agent/identity"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 )
 
@@ -178,7 +179,7 @@ func plantedTrial(pipelines string) {
 			if err != nil || d.IsDir() {
 				return nil
 			}
-			if in := filepath.Base(filepath.Dir(name)); in == logStoreDir || strings.HasPrefix(in, "s-") {
+			if in := filepath.Base(filepath.Dir(name)); in == statedir.LogStoreDir || strings.HasPrefix(in, "s-") {
 				return os.WriteFile(name, []byte(strings.Repeat("spoiled ", 1000)), 0o600)
 			}
 			return nil

@@ -68,7 +68,7 @@ func (a *Agent) hasRun(name string) bool {
 	if err != nil {
 		return false
 	}
-	_, err = os.Stat(filepath.Join(a.pipelinesDir(), id.String(), begunFile))
+	_, err = os.Stat(filepath.Join(a.pipelinesDir(), id.String(), statedir.BegunFile))
 	return err == nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/apply"
 	"github.com/weirstream/weir/agent/restore"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/store/disk"
 	"github.com/weirstream/weir/store/outbox"
@@ -86,7 +87,7 @@ func (a *Agent) undo(ctx context.Context, s saved) error {
 	if err := a.revoke(ctx, s); err != nil {
 		return fmt.Errorf("pipeline %s: %w", s.Name, err)
 	}
-	if err := writeLastRun(a.pipelineDir(s.UUID), lastRun{Plan: s.Plan, Stopped: s.Checkpoint, Position: s.Position}); err != nil { // nothing made behind S has left
+	if err := statedir.WriteLastRun(a.pipelineDir(s.UUID), statedir.LastRun{Plan: s.Plan, Stopped: s.Checkpoint, Position: s.Position}); err != nil { // nothing made behind S has left
 		return err
 	}
 	return a.order(s, false)

@@ -127,8 +127,8 @@ func (a *attempt) fill(p *api.PipelineStatus) {
 	for _, mark := range ledger.Sinks {
 		if l := a.link(mark.UID); l != nil {
 			s := l.Ledger(mark)
-			d := a.agent.diverged.of(a.spec.Name.Value, l.UID)
-			s.Divergences, s.DivergedAt = d.count, d.seq
+			d := a.agent.diverged.Of(a.spec.Name.Value, l.UID)
+			s.Divergences, s.DivergedAt = d.Count, d.Seq
 			p.Sinks = append(p.Sinks, s)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/space"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/snapshot"
 	"github.com/weirstream/weir/store/outbox"
 )
@@ -36,7 +37,7 @@ func (a *attempt) openStorage(ctx context.Context, dir string) (err error) {
 		Divergence: func(sink string, seq, held, made uint64) {
 			a.log.Error("divergence: a result made again differs from the one delivered; the pipeline is not deterministic or its journal was damaged",
 				"sink", sink, "seq", seq, "held", held, "made", made)
-			a.agent.diverged.add(a.spec.Name.Value, sink, seq) // whoever sees the count finds the line
+			a.agent.diverged.Add(a.spec.Name.Value, sink, seq) // whoever sees the count finds the line
 		},
 	})
 	if err != nil {
@@ -73,13 +74,13 @@ func (a *attempt) watchStorage(ctx context.Context) error {
 // openStore opens a pipeline's checkpoints through recovery.
 func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapshot.UUID, dir string, logger *slog.Logger) (snapshot.Store, error) {
 	if spec.Checkpoint.Dir != "" {
-		dir = checkpointsDir(dir, spec.Checkpoint.Dir)
+		dir = statedir.CheckpointsDir(dir, spec.Checkpoint.Dir)
 		if err := a.fs.MkdirAll(dir); err != nil {
 			return nil, fmt.Errorf("make %s: %w", dir, err)
 		}
 	}
 	if spec.Checkpoint.Store == "bbolt" {
-		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, boltStoreFile), Pipeline: id, Codec: a.codec, Logger: logger, ReadOnly: a.looks()})
+		s, err := snapshot.OpenBolt(snapshot.BoltOptions{Path: filepath.Join(dir, statedir.BoltStoreFile), Pipeline: id, Codec: a.codec, Logger: logger, ReadOnly: a.looks()})
 		if err != nil {
 			return nil, fmt.Errorf("open checkpoint store: %w", err)
 		}
@@ -90,7 +91,7 @@ func (a *Agent) openStore(ctx context.Context, spec *config.Pipeline, id snapsho
 		open = snapshot.OpenPebble
 	}
 	s, err := open(ctx, snapshot.LogOptions{
-		FS: a.fs, Dir: filepath.Join(dir, logStoreDir), Pipeline: id, Log: a.reserve().Checkpoints(), Catalog: filepath.Join(dir, catalogFile), Codec: a.codec, Logger: logger,
+		FS: a.fs, Dir: filepath.Join(dir, statedir.LogStoreDir), Pipeline: id, Log: a.reserve().Checkpoints(), Catalog: filepath.Join(dir, statedir.CatalogFile), Codec: a.codec, Logger: logger,
 		ReadOnlyCatalog: a.looks(), Waiting: func() { a.working.step(spec.Name.Value) },
 	})
 	if err != nil {

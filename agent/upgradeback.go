@@ -101,8 +101,8 @@ func (u *upgrader) setAside(ctx context.Context, s saved) error {
 		}
 	} else if spec != nil {
 		if err := u.tryStore(ctx, s, dir); err != nil {
-			at := checkpointsDir(dir, spec.Checkpoint.Dir)
-			for _, name := range []string{logStoreDir, boltStoreFile, catalogFile} {
+			at := statedir.CheckpointsDir(dir, spec.Checkpoint.Dir)
+			for _, name := range []string{statedir.LogStoreDir, statedir.BoltStoreFile, statedir.CatalogFile} {
 				if err := u.moveAside(filepath.Join(at, name), err); err != nil {
 					return err
 				}
@@ -135,11 +135,9 @@ func (u *upgrader) setAside(ctx context.Context, s saved) error {
 // asideNewer moves the small files away that are of a newer program.
 func (u *upgrader) asideNewer(dir string) error {
 	_, _, order := restore.Ordered(u.agent.fs, dir)
-	_, begun := readBegun(u.agent.fs, dir)
-	at := &attempt{agent: u.agent}
-	copy(at.id[:], idOfDir(dir))
-	_, last := at.readLastRun()
-	for name, err := range map[string]error{restore.File: order, begunFile: begun, lastRunFile: last} {
+	_, begun := statedir.ReadBegun(u.agent.fs, dir)
+	_, last := statedir.ReadLastRun(u.agent.fs, dir)
+	for name, err := range map[string]error{restore.File: order, statedir.BegunFile: begun, statedir.LastRunFile: last} {
 		if record.IsNewer(err) {
 			if err := u.moveAside(filepath.Join(dir, name), err); err != nil {
 				return err
@@ -147,14 +145,6 @@ func (u *upgrader) asideNewer(dir string) error {
 		}
 	}
 	return nil
-}
-
-func idOfDir(dir string) []byte {
-	id, err := statedir.ParseUUID(filepath.Base(dir))
-	if err != nil {
-		return nil
-	}
-	return id[:]
 }
 
 func (u *upgrader) tryStore(ctx context.Context, s saved, dir string) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirstream/weir/agent/api"
 	"github.com/weirstream/weir/agent/compat"
+	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/agent/upgrade"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
@@ -138,7 +139,7 @@ func TestUpgradeGoesBackOverWhatItCannotRead(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if in := filepath.Base(filepath.Dir(name)); in == logStoreDir || strings.HasPrefix(in, "s-") || d.Name() == boltStoreFile {
+		if in := filepath.Base(filepath.Dir(name)); in == statedir.LogStoreDir || strings.HasPrefix(in, "s-") || d.Name() == statedir.BoltStoreFile {
 			spoiled++
 			return os.WriteFile(name, []byte(strings.Repeat("spoiled ", 1000)), 0o600)
 		}

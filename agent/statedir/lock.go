@@ -1,5 +1,5 @@
 // Package statedir is what a process settles of its state_dir before anything else: that it holds it alone, as the user that it belongs to, under which name the gateway is known, and which UUIDs name the state
-// of its pipelines.
+// of its pipelines; and the small files in their directories that say where a pipeline stood.
 package statedir
 
 import (

@@ -1,4 +1,4 @@
-package agent
+package statedir
 
 import (
 	"testing"
@@ -9,16 +9,16 @@ import (
 // TestStoodTellsStoresApart: a pipeline that changed its store has numbered checkpoints anew, so that a savepoint of before can have the number of the one that it stopped with.
 func TestStoodTellsStoresApart(t *testing.T) {
 	for _, c := range []struct {
-		r    lastRun
+		r    LastRun
 		want bool
 	}{
-		{lastRun{}, false},
-		{lastRun{Stopped: 8}, true}, // of an earlier build
-		{lastRun{Stopped: 8, Position: 100}, true},
-		{lastRun{Stopped: 8, Position: 300}, false},
-		{lastRun{Stopped: 9, Position: 100}, false},
+		{LastRun{}, false},
+		{LastRun{Stopped: 8}, true}, // of an earlier build
+		{LastRun{Stopped: 8, Position: 100}, true},
+		{LastRun{Stopped: 8, Position: 300}, false},
+		{LastRun{Stopped: 9, Position: 100}, false},
 	} {
-		if got := c.r.stoodAt(&savepoint.Head{Checkpoint: 8, Position: 100}); got != c.want {
+		if got := c.r.StoodAt(&savepoint.Head{Checkpoint: 8, Position: 100}); got != c.want {
 			t.Errorf("%+v: %v", c.r, got)
 		}
 	}
