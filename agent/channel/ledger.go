@@ -1,7 +1,6 @@
 package channel
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,8 +25,7 @@ const ordersMost = 64
 
 // ledger is what must outlast a crash: which documents count, and what was done about them.
 type ledger struct {
-	Format  int              `json:"format"`        // 1
-	Sum     string           `json:"sum,omitempty"` // CRC-32C of the file, with zeros here; "": an earlier weir wrote it
+	Format  int              `json:"format"` // 1
 	Scopes  map[string]floor `json:"scopes,omitempty"`
 	Orders  []*order         `json:"orders,omitempty"`
 	Rollout *handed          `json:"rollout,omitempty"`
@@ -113,25 +111,10 @@ func readLedger(fsys disk.FS, name string) (*ledger, error) {
 	return l, nil
 }
 
-// encode is the file's bytes.
-func (l *ledger) encode() ([]byte, error) {
-	w := *l
-	w.Sum = disk.SumZero
-	b, err := json.MarshalIndent(&w, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	b = append(b, '\n')
-	return disk.Summed(b), nil
-}
-
 // decode finds what flash has changed: a serial that is another one would have the gateway deaf to its fleet, or listen to old documents.
 func (l *ledger) decode(b []byte) error {
 	if err := record.Decode(b, ledgerForm, l); err != nil {
 		return err
-	}
-	if err := disk.CheckSum(b, l.Sum); err != nil {
-		return fmt.Errorf("it is damaged: %w", err)
 	}
 	for i, o := range l.Orders {
 		if o == nil || !o.Ended && o.Command == nil {
@@ -143,14 +126,10 @@ func (l *ledger) decode(b []byte) error {
 
 // write puts the copy and the ledger into dir, durable on return.
 func (l *ledger) write(fsys disk.FS, dir string) error {
-	b, err := l.encode()
 	for _, name := range []string{ledgerCopy, ledgerFile} {
-		if err == nil {
-			err = disk.WriteFileAtomic(fsys, filepath.Join(dir, name), b)
+		if err := record.Write(fsys, filepath.Join(dir, name), l); err != nil {
+			return fmt.Errorf("write the fleet's ledger: %w", err)
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("write the fleet's ledger: %w", err)
 	}
 	return nil
 }

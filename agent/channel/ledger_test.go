@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/store/disk"
 )
@@ -28,7 +29,7 @@ func ledgered(t *testing.T) (w *world, want string, b []byte) {
 }
 
 func said(l *ledger) string {
-	b, err := l.encode()
+	b, err := record.Encode(l)
 	return fmt.Sprint(string(b), err)
 }
 

@@ -1,9 +1,11 @@
 package record
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/weirstream/weir/pipeline"
@@ -64,5 +66,53 @@ func TestNewerIsNotDamaged(t *testing.T) {
 		if errors.As(err, &n) != c.newer || (err != nil) != c.fails || c.form.Newer != nil && !errors.Is(err, c.form.Newer) {
 			t.Errorf("%s as %+v: %v", c.text, c.form, err)
 		}
+	}
+}
+
+// TestFlippedBits: of a file in which one bit is another one nothing is read that was not written.
+func TestFlippedBits(t *testing.T) {
+	type counted struct {
+		Format int            `json:"format"`
+		Serial uint64         `json:"serial"`
+		Named  map[string]int `json:"named,omitempty"`
+	}
+	for _, written := range []counted{{}, {1, 70_000, map[string]int{"a": 1, "b": 2}}} {
+		b, err := Encode(written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for i := range b {
+			for bit := range 8 {
+				flipped := bytes.Clone(b)
+				flipped[i] ^= 1 << bit
+				var read counted
+				err := Decode(flipped, Form{What: "counted", Reads: 1}, &read)
+				if errors.Is(err, disk.ErrSum) {
+					found++
+				}
+				if err == nil && !reflect.DeepEqual(read, written) {
+					t.Errorf("bit %d of byte %d: %s", bit, i, flipped)
+				}
+			}
+		}
+		if found < len(b) {
+			t.Errorf("%d of %d by the checksum", found, 8*len(b))
+		}
+	}
+}
+
+// TestFilesOfBefore have no checksum, and an object may be empty.
+func TestFilesOfBefore(t *testing.T) {
+	var n note
+	if err := Decode([]byte(`{"name": "a"}`), Form{Reads: 1}, &n); err != nil || n.Name != "a" {
+		t.Errorf("%+v, %v", n, err)
+	}
+	b, err := Encode(struct{}{})
+	if err == nil {
+		err = Decode(b, Form{Reads: 1}, &struct{}{})
+	}
+	if err != nil {
+		t.Errorf("%s: %v", b, err)
 	}
 }

@@ -101,7 +101,7 @@ func TestUpgradedProgram(t *testing.T) {
 	m.run(t, "rm", "/var/lib/weir/upgrade/slot")
 	m.run(t, "systemctl", "start", "weir")
 	m.awaitProgram(t, slotAProgram)
-	m.run(t, "systemctl", "kill", "-s", "KILL", "weir")
+	m.run(t, "systemctl", "kill", "-s", "KILL", "--kill-whom=main", "weir")
 	m.await(t, "it is started again", func() bool { return m.restarts(t) == 1 && m.active() })
 	if got := m.runs(); got != slotAProgram {
 		t.Errorf("%s runs", got)

@@ -13,7 +13,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	const kills = 8 // more than a start limit of systemd's allows in its time, and so many that weir waits
 	for n := range kills {
 		send(t, m, b, 5*n, 5)
-		m.run(t, "systemctl", "kill", "-s", "KILL", "weir")
+		m.run(t, "systemctl", "kill", "-s", "KILL", "--kill-whom=main", "weir")
 		m.await(t, "it is active again", func() bool { return m.restarts(t) == n+1 && m.active() })
 	}
 	// How a Go program ends by a panic, or by the watchdog: with code 2, if weir did not take care. That is the code of a wrong config, which is not repeated.

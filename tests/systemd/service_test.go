@@ -20,7 +20,7 @@ func debOf(version string) string { return "/opt/weir_" + version + "_amd64.deb"
 func fresh(t *testing.T) *machine {
 	t.Helper()
 	m := need(t)
-	m.try("systemctl", "kill", "-s", "KILL", "weir")
+	m.try("systemctl", "kill", "-s", "KILL", "--kill-whom=main", "weir")
 	m.run(t, "env", "WEIR_PURGE_STATE=yes", "dpkg", "--purge", "weir")
 	m.run(t, "rm", "-rf", "/etc/weir", "/var/lib/weir", "/var/lib/weir-files", "/var/lib/weir-boot", "/run/weir", "/run/weir-boot", "/etc/systemd/system/weir.service.d")
 	m.run(t, "systemctl", "daemon-reload")

@@ -49,7 +49,7 @@ func TestStopTakesACheckpoint(t *testing.T) {
 	send(t, m, b, 20, 20)
 	checkResults(t, m, 40)
 	came = m.status(t).Journal.Last
-	m.run(t, "systemctl", "kill", "-s", "KILL", "weir")
+	m.run(t, "systemctl", "kill", "-s", "KILL", "--kill-whom=main", "weir")
 	m.await(t, "it is active again", func() bool { return m.active() && m.restarts(t) == 1 })
 	m.await(t, "the results are all there", func() bool { return len(m.results(t)) >= 40 })
 	if covered() {

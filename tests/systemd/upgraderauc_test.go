@@ -233,7 +233,7 @@ func (s *systems) crash(c *systemCase) {
 		pid := s.init.Process.Pid
 		s.machine.await(s.t, "process 1 is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 	case c.crash == killRauc:
-		s.machine.run(s.t, "systemctl", "kill", "-s", "KILL", "rauc")
+		s.machine.run(s.t, "systemctl", "kill", "-s", "KILL", "--kill-whom=main", "rauc")
 	case c.stand != "": // the agent: at a step it dies by itself
 		s.machine.run(s.t, "systemctl", "kill", "-s", "KILL", "--kill-whom=main", "weir")
 	}
