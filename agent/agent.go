@@ -319,6 +319,4 @@ func (a *Agent) runs() bool { return !a.checks() && !a.options.still }
 
 func (a *Agent) gateway() string { return a.registry.Gateway }
 
-func isFull(err error) bool { return errors.Is(err, pipeline.ErrJournalFull) }
-
 var _ snapshot.Journal = (*journal.Journal)(nil)

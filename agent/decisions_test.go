@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -37,35 +36,6 @@ func TestRule20_StoppedPipelineHoldsItsPosition(t *testing.T) {
 	b.halt()
 	b.wantIDs("p", [2]int{1, 400})
 	b.wantIDs("q", [2]int{1, 400})
-}
-
-func TestTickOnlyWhenDueAndOnce(t *testing.T) {
-	for _, c := range []struct {
-		due, now, last int64
-		want           bool
-	}{
-		{100, 99, 0, false},
-		{100, 100, 0, true},
-		{100, 150, 120, false}, // a pipeline that has not got to the last tick asks again
-		{pipeline.NoDeadline, math.MaxInt64 - 1, 0, false},
-	} {
-		if got := tickDue(c.due, c.now, c.last); got != c.want {
-			t.Errorf("due %d now %d last %d: %v", c.due, c.now, c.last, got)
-		}
-	}
-	for _, c := range []struct {
-		due        int64
-		most, want time.Duration
-	}{
-		{pipeline.NoDeadline, tickPollMax, tickPollMax},
-		{pipeline.NoDeadline, tickRest, tickRest},
-		{int64(time.Second) + 100, tickRest, time.Second},
-		{50, tickRest, tickPollMin}, // overdue
-	} {
-		if w := tickWait(c.due, 100, c.most); w != c.want {
-			t.Errorf("due %d, at most %s: %s, want %s", c.due, c.most, w, c.want)
-		}
-	}
 }
 
 func TestProgressTellsStuckFromWaiting(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirstream/weir/agent/systemd"
+	"github.com/weirstream/weir/agent/ticker"
 	"github.com/weirstream/weir/pipeline"
 	"github.com/weirstream/weir/snapshot"
 )
@@ -52,8 +53,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.applier.run(gctx) })
 	group.Go(func() error { return a.upgrader.run(gctx) })
 	group.Go(func() error {
-		t := &ticker{clock: a.clock, journal: a.journal, deadlines: a.nextDeadline, worked: a.timers, stepped: a.clockStepped}
-		return t.run(gctx)
+		t := &ticker.Ticker{Clock: a.clock, Journal: a.journal, Deadlines: a.nextDeadline, Worked: a.timers, Stepped: a.clockStepped}
+		return t.Run(gctx)
 	})
 	group.Go(func() error { return a.keepSpace(gctx) })
 	group.Go(func() error { return a.rebirths.run(gctx) })

@@ -1,7 +1,9 @@
-package agent
+// Package ticker puts time into the journal where no message brings it.
+package ticker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,22 +20,22 @@ const (
 	tickRest    = 5 * time.Second
 )
 
-// ticker journals a tick when a timer of some pipeline is due and nothing arrives, and a step of the wall clock when there was one: only then does time cost flash.
-type ticker struct {
-	clock     *clock.Clock
-	journal   pipeline.Journal
-	deadlines func() int64 // earliest over all pipelines, NoDeadline for none
-	worked    <-chan struct{}
-	stepped   func(string) // logs a sentence on a step of the wall clock
+// Ticker journals a tick when a timer of some pipeline is due and nothing arrives, and a step of the wall clock when there was one: only then does time cost flash.
+type Ticker struct {
+	Clock     *clock.Clock
+	Journal   pipeline.Journal
+	Deadlines func() int64 // earliest over all pipelines, NoDeadline for none
+	Worked    <-chan struct{}
+	Stepped   func(string) // logs a sentence on a step of the wall clock
 	last      int64        // elapsed of the last tick: a pipeline that has not got to it yet asks again
 }
 
-// run journals ticks until ctx ends. A full journal is no error: the sessions deal with it, and time goes on with the next
+// Run journals ticks until ctx ends. A full journal is no error: the sessions deal with it, and time goes on with the next
 // record.
-func (t *ticker) run(ctx context.Context) error {
+func (t *Ticker) Run(ctx context.Context) error {
 	timer := time.NewTimer(tickPollMin)
 	defer timer.Stop()
-	var wake <-chan struct{} // t.worked while the ticker rests
+	var wake <-chan struct{} // t.Worked while the ticker rests
 	for {
 		rests := false
 		select {
@@ -42,29 +44,29 @@ func (t *ticker) run(ctx context.Context) error {
 		case <-wake:
 		case <-timer.C:
 			select {
-			case <-t.worked:
+			case <-t.Worked:
 			default:
 				rests = true
 			}
 		}
-		due := t.deadlines()
-		now := t.clock.Elapsed()
+		due := t.Deadlines()
+		now := t.Clock.Elapsed()
 		if tickDue(due, now, t.last) {
-			if _, err := t.journal.Append(&pipeline.Entry{Kind: pipeline.EntryTick}); err != nil && !isFull(err) {
+			if _, err := t.Journal.Append(&pipeline.Entry{Kind: pipeline.EntryTick}); err != nil && !isFull(err) {
 				return fmt.Errorf("journal tick: %w", err)
 			}
 			t.last = now
 		}
-		if text := t.clock.Due(); text != "" {
-			t.stepped(text)
-			if _, err := t.journal.Append(&pipeline.Entry{Kind: pipeline.EntryClock, Payload: []byte(text)}); err != nil && !isFull(err) {
+		if text := t.Clock.Due(); text != "" {
+			t.Stepped(text)
+			if _, err := t.Journal.Append(&pipeline.Entry{Kind: pipeline.EntryClock, Payload: []byte(text)}); err != nil && !isFull(err) {
 				return fmt.Errorf("journal a step of the clock: %w", err)
 			}
 		}
 		wake = nil
 		most := tickPollMax
 		if rests {
-			wake, most = t.worked, tickRest
+			wake, most = t.Worked, tickRest
 		}
 		timer.Reset(tickWait(due, now, most))
 	}
@@ -80,3 +82,5 @@ func tickWait(due, now int64, most time.Duration) time.Duration {
 	}
 	return min(max(time.Duration(due-now), tickPollMin), most)
 }
+
+func isFull(err error) bool { return errors.Is(err, pipeline.ErrJournalFull) }

@@ -1,7 +1,8 @@
-package agent
+package ticker
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -40,11 +41,11 @@ func ticking(t *testing.T, told bool) (looks int64, after time.Duration) {
 		due.Store(pipeline.NoDeadline)
 		worked := make(chan struct{}, 1)
 		j := &tickJournal{}
-		tick := &ticker{clock: clock.New(clock.Options{Machine: bubble{began}}), journal: j, worked: worked, stepped: func(string) {},
-			deadlines: func() int64 { looked.Add(1); return due.Load() }}
+		tick := &Ticker{Clock: clock.New(clock.Options{Machine: bubble{began}}), Journal: j, Worked: worked, Stepped: func(string) {},
+			Deadlines: func() int64 { looked.Add(1); return due.Load() }}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- tick.run(ctx) }()
+		go func() { done <- tick.Run(ctx) }()
 		time.Sleep(31300 * time.Millisecond)
 		due.Store(int64(32 * time.Second))
 		if told {
@@ -77,5 +78,34 @@ func TestTickerRests(t *testing.T) {
 	}
 	if _, after := ticking(t, false); after == 32*time.Second {
 		t.Error("a timer of which nobody told was found in time: the ticker does not rest")
+	}
+}
+
+func TestTickOnlyWhenDueAndOnce(t *testing.T) {
+	for _, c := range []struct {
+		due, now, last int64
+		want           bool
+	}{
+		{100, 99, 0, false},
+		{100, 100, 0, true},
+		{100, 150, 120, false}, // a pipeline that has not got to the last tick asks again
+		{pipeline.NoDeadline, math.MaxInt64 - 1, 0, false},
+	} {
+		if got := tickDue(c.due, c.now, c.last); got != c.want {
+			t.Errorf("due %d now %d last %d: %v", c.due, c.now, c.last, got)
+		}
+	}
+	for _, c := range []struct {
+		due        int64
+		most, want time.Duration
+	}{
+		{pipeline.NoDeadline, tickPollMax, tickPollMax},
+		{pipeline.NoDeadline, tickRest, tickRest},
+		{int64(time.Second) + 100, tickRest, time.Second},
+		{50, tickRest, tickPollMin}, // overdue
+	} {
+		if w := tickWait(c.due, 100, c.most); w != c.want {
+			t.Errorf("due %d, at most %s: %s, want %s", c.due, c.most, w, c.want)
+		}
 	}
 }
