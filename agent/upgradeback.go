@@ -44,7 +44,7 @@ func (u *upgrader) revert(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err
 	}
-	if u.checked["revert"]++; u.checked["revert"] < revertsMax {
+	if u.tally["revert"]++; u.tally["revert"] < revertsMax {
 		return fmt.Errorf("revert to slot %s: %w", u.rec.Active, err)
 	}
 	u.agent.log.Error("the old program runs, and could not be made the one for good; it is tried again", "slot", string(u.rec.Active), "error", err)
@@ -68,14 +68,8 @@ func (u *upgrader) revertAgain(ctx context.Context) error {
 
 // restore has the pipelines start from S, and waits until each stands on the checkpoint that S became.
 func (u *upgrader) restore(ctx context.Context) error {
-	if u.checked["restore"]++; u.checked["restore"] == 1 {
-		for _, s := range u.agent.all() {
-			if u.stopped[s.name] || errors.Is(s.parked, errUpgrading) { // stopped by this process, when the switch was in vain or given up
-				if err := s.ask(ctx, command{}); err != nil {
-					return err
-				}
-			}
-		}
+	if err := u.start(ctx); err != nil {
+		return err
 	}
 	u.waits("the pipelines start from their savepoints")
 	if err := u.agent.awaitBack(ctx, u.backTo()); err != nil {

@@ -238,7 +238,7 @@ func (u *upgrader) put(ctx context.Context, a upgrade.Artifact) error {
 		return err
 	}
 	if passing := upgrade.Passing(""); errors.As(err, &passing) && bounded.Err() == nil {
-		if u.checked["stage"]++; u.checked["stage"] < stagesMax {
+		if u.tally["stage"]++; u.tally["stage"] < stagesMax {
 			return fmt.Errorf("stage: %w", err)
 		}
 	}

@@ -31,7 +31,7 @@ func (u *upgrader) keep(ctx context.Context) (done bool, err error) {
 	case u.broken != nil, !u.rec.Resting():
 		return false, nil
 	case u.backend == nil:
-		if u.checked["keep"]++; u.checked["keep"]%keepEvery != 1 {
+		if u.tally["keep"]++; u.tally["keep"]%keepEvery != 1 {
 			return false, nil
 		}
 		if err := u.reach(ctx); err != nil {

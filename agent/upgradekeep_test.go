@@ -70,7 +70,7 @@ func TestBackendThatComesLate(t *testing.T) {
 		if other {
 			rec.Active, rec.Standby = booted, "other"
 		}
-		u := &upgrader{agent: &Agent{options: Options{Backend: k}}, rec: rec, here: upgrade.Situation{Booted: rec.Runs()}, checked: map[string]uint64{}}
+		u := &upgrader{agent: &Agent{options: Options{Backend: k}}, rec: rec, here: upgrade.Situation{Booted: rec.Runs()}, tally: map[string]uint64{}}
 		failed := 0
 		for range 2 * keepEvery {
 			done, err := u.keep(t.Context())

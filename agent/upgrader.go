@@ -34,16 +34,18 @@ type upgrader struct {
 	broken  error         // the record cannot be used: which program made what is on flash is not known
 	fresh   bool          // the record on flash is older than rec
 
-	held    *probation      // of a program on trial
-	killed  string          // how this program was ended on trial before this start, by the machine; "": it was not
-	stopped map[string]bool // pipelines that this process has stopped for the upgrade
-	watched time.Time       // since when this process is on trial
+	held    *probation                  // of a program on trial
+	killed  string                      // how this program was ended on trial before this start, by the machine; "": it was not
+	stopped map[string]bool             // pipelines that this process has stopped for the upgrade under way
+	parked  map[string]bool             // pipelines that this process was not to start, and has not
+	owed    func(context.Context) error // what a durable step brought with it here, and has failed: it is done before all else
+	watched time.Time                   // since when this process is on trial
 	again   inARow
 	leaveAt time.Time     // when it leaves once more, if it is to now and then
 	least   time.Duration // that it is on trial, whatever is set: a test has no time
 	patient selftestPatience
-	checked map[string]uint64
-	lacks   string // why the fetch waits, as it was told last
+	tally   map[string]uint64 // how often this was done for the upgrade under way, by its name
+	lacks   string            // why the fetch waits, as it was told last
 
 	repeated atomic.Uint64 // pieces that were asked for once more
 
@@ -64,7 +66,7 @@ type upgrader struct {
 func (a *Agent) openUpgrader() (*upgrader, error) {
 	u := &upgrader{
 		agent: a, least: trialLeastOf(), patient: selftestPatience{selftestWait, selftestDrain}, store: upgrade.Store{FS: disk.OS, Dir: filepath.Join(a.config.StateDir.Value, "upgrade")}, backend: a.options.Backend,
-		asks: make(chan *upgradeAsk), ended: make(chan struct{}), leave: make(chan struct{}), stopped: map[string]bool{}, checked: map[string]uint64{}, here: upgrade.Situation{Booted: upgrade.Factory},
+		asks: make(chan *upgradeAsk), ended: make(chan struct{}), leave: make(chan struct{}), stopped: map[string]bool{}, parked: map[string]bool{}, tally: map[string]uint64{}, here: upgrade.Situation{Booted: upgrade.Factory},
 	}
 	rec, err := u.store.Read()
 	if err != nil {
@@ -325,7 +327,9 @@ func (u *upgrader) masters() error {
 	rec := u.record()
 	switch rec.State {
 	case upgrade.Accepted, upgrade.Fetching, upgrade.Staged:
-		return nil
+		if !rec.Rescue {
+			return nil
+		}
 	}
 	return u.busy()
 }

@@ -37,6 +37,11 @@ func (u *upgrader) begin() error {
 			}
 		}
 	}
+	for _, s := range u.agent.all() {
+		if errors.Is(s.parked, errUpgrading) {
+			u.parked[s.name] = true
+		}
+	}
 	if u.act.Do == upgrade.Watch {
 		u.watched = time.Now()
 		plantedTrial(u.agent.pipelinesDir())
@@ -97,7 +102,7 @@ func (u *upgrader) spare() error {
 
 // due tells that there is something to do: a fenced device lets an upgrade stand as it is.
 func (u *upgrader) due() bool {
-	return u.broken == nil && u.agent.fence.err() == nil && !u.rests() && (u.act.Revert || u.leaves() || u.act.Do != upgrade.Rest && u.act.Do != upgrade.Control)
+	return u.broken == nil && u.agent.fence.err() == nil && (u.owed != nil || !u.rests() && (u.act.Revert || u.leaves() || u.act.Do != upgrade.Rest && u.act.Do != upgrade.Control))
 }
 
 // leaves tells that a program which is not the one to run tries once more to have the other one started.
@@ -111,6 +116,13 @@ func (u *upgrader) leaveAgain(ctx context.Context) error {
 
 // step does what is to be done now, and takes what came of it into the record.
 func (u *upgrader) step(ctx context.Context) error {
+	if u.owed != nil {
+		err := u.owed(ctx)
+		if err == nil {
+			u.owed = nil
+		}
+		return err
+	}
 	act, cut := context.WithCancel(ctx)
 	defer cut()
 	u.mu.Lock()
@@ -196,7 +208,7 @@ func (u *upgrader) end(ctx context.Context, e upgrade.Event) error {
 	switch u.rec.State {
 	case upgrade.Failed:
 		u.agent.log.Error("upgrade failed; the program stays", "version", u.rec.Target.Version, "why", u.rec.Why)
-		return u.resume(ctx)
+		u.owed = u.resume
 	case upgrade.Rollback:
 		u.agent.log.Error("upgrade is gone back from", "version", u.rec.Target.Version, "why", u.rec.Why)
 	}
@@ -211,15 +223,27 @@ func (u *upgrader) resume(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, s := range u.agent.all() {
-		if u.stopped[s.name] || errors.Is(s.parked, errUpgrading) {
-			if err := s.ask(ctx, command{}); err != nil {
-				return err
-			}
+	if u.act.Run != upgrade.RunNone { // in a rescue
+		if err := u.start(ctx); err != nil {
+			return err
 		}
 	}
-	u.stopped = map[string]bool{}
 	u.unhold()
+	return nil
+}
+
+// start has the pipelines run that do not because of the upgrade. One that was asked is not asked again: whoever stops it then wants it so.
+func (u *upgrader) start(ctx context.Context) error {
+	for _, s := range u.agent.all() {
+		if !u.stopped[s.name] && !u.parked[s.name] {
+			continue
+		}
+		if err := s.ask(ctx, command{}); err != nil {
+			return err
+		}
+		delete(u.stopped, s.name)
+		delete(u.parked, s.name)
+	}
 	return nil
 }
 

@@ -120,7 +120,7 @@ const ordersMax = 5
 
 // unordered gives up what the disk does not take.
 func (u *upgrader) unordered(err error) error {
-	if u.checked["order"]++; u.checked["order"] < ordersMax {
+	if u.tally["order"]++; u.tally["order"] < ordersMax {
 		return err
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {

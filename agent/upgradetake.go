@@ -83,6 +83,9 @@ func (u *upgrader) trust() (*signed.Trust, error) {
 
 // ask takes an order up: it is verified, and recorded.
 func (u *upgrader) ask(ctx context.Context, k *upgradeAsk) error {
+	if u.owed != nil {
+		return fmt.Errorf("%w: it has ended, and its pipelines could not be started yet: ask again then; the log says why", errUpgrading)
+	}
 	if err := u.reach(ctx); err != nil {
 		return err
 	}
@@ -177,7 +180,11 @@ func (u *upgrader) accept(k *upgradeAsk, r *release, artifact *document.Artifact
 	if err := record.Write(disk.OS, u.path(localFile), local{File: k.o.File, Config: cfg.Digest(), Window: k.by.window()}); err != nil {
 		return fmt.Errorf("keep the order: %w", err)
 	}
-	return u.note(e)
+	if err := u.note(e); err != nil {
+		return err
+	}
+	u.tally = map[string]uint64{} // what failed for the one before says nothing of this one
+	return nil
 }
 
 // self is the program that runs.

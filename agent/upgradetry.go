@@ -5,7 +5,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -194,13 +193,7 @@ func (u *upgrader) commit(ctx context.Context) error {
 	u.agent.log.Info("upgrade is committed", "version", u.rec.Target.Version, "from", u.rec.From.Version, "offline", u.rec.Offline)
 	u.unhold()
 	u.clean(ctx)
-	for _, s := range u.agent.all() { // what did not run when the program was changed
-		if errors.Is(s.parked, errUpgrading) {
-			if err := s.ask(ctx, command{}); err != nil {
-				return err
-			}
-		}
-	}
+	u.owed = u.start // what did not run when the program was changed
 	return nil
 }
 

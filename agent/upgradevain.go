@@ -17,7 +17,7 @@ func (u *upgrader) inVain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	if u.checked["switch"]++; u.checked["switch"] < upgrade.AskedOften {
+	if u.tally["switch"]++; u.tally["switch"] < upgrade.AskedOften {
 		return err
 	}
 	return unfitFor(upgrade.CauseStage, "%w", err)

@@ -36,7 +36,7 @@ func TestStagedAgain(t *testing.T) {
 		err   error
 		tries int
 	}{{fmt.Errorf("%w: killed", upgrade.Passing("it ended")), stagesMax}, {errors.New("a wrong signature"), 1}} {
-		u := &upgrader{backend: &refuser{upgradetest.NewFake(), c.err}, checked: map[string]uint64{}}
+		u := &upgrader{backend: &refuser{upgradetest.NewFake(), c.err}, tally: map[string]uint64{}}
 		tries, why := 0, (*unfit)(nil)
 		for why == nil {
 			err := u.put(t.Context(), upgrade.Artifact{})
@@ -62,7 +62,7 @@ func TestSwitchInVain(t *testing.T) {
 		state upgrade.State
 		tries int
 	}{{"switched", t.Context(), upgrade.Switched, upgrade.AskedOften}, {"committing", t.Context(), upgrade.Committing, upgrade.AskedOften}, {"ends", ended, upgrade.Switched, 0}} {
-		u := &upgrader{rec: upgrade.Record{State: c.state}, checked: map[string]uint64{}}
+		u := &upgrader{rec: upgrade.Record{State: c.state}, tally: map[string]uint64{}}
 		given := 0
 		for n := 1; n <= 2*upgrade.AskedOften && given == 0; n++ {
 			err := u.inVain(c.ctx, refused)
