@@ -149,7 +149,7 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		return nil, err
 	}
 	if err := a.open(); err != nil {
-		return nil, errors.Join(advise(err), a.Close())
+		return nil, errors.Join(advise(a.upgrader.unstarted(err)), a.Close())
 	}
 	return a, nil
 }

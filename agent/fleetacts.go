@@ -218,7 +218,7 @@ func (s *fleetSide) apply(ctx context.Context, o *channel.Order) channel.Outcome
 	}
 	fmt.Fprintf(&said, "result: %s\n", out.Result)
 	if out.Error != "" {
-		fmt.Fprintf(&said, "%s\n", out.Error)
+		fmt.Fprintf(&said, "%s\n", ofTheCommand(out.Error, s.agent.file))
 	}
 	r := channel.Outcome{Result: document.ResultDone, Detail: said.String()}
 	switch out.Result {
@@ -242,8 +242,17 @@ func tellApply(w *strings.Builder, e *api.ApplyEvent) {
 		fmt.Fprintf(w, "%s %s\n", e.Pipeline, e.Doing)
 	}
 	for _, l := range e.Steps {
-		fmt.Fprintf(w, "  %s\n", fmt.Sprint(l))
+		fmt.Fprintf(w, "  step %s: %s, %d entries", l.UID, l.Fate, l.Entries)
+		if l.Reason != "" {
+			fmt.Fprintf(w, ": %s", l.Reason)
+		}
+		w.WriteByte('\n')
 	}
+}
+
+// ofTheCommand has errors name the config that came with a command: it is judged under the name of the gateway's own file, where nothing is wrong.
+func ofTheCommand(text, file string) string {
+	return strings.ReplaceAll(text, file+":", "the command's config:")
 }
 
 // applied tells what became of an apply that a restart cut short.

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirstream/weir/agent/config"
+	"github.com/weirstream/weir/agent/identity"
 	"github.com/weirstream/weir/agent/record"
 	"github.com/weirstream/weir/agent/statedir"
 	"github.com/weirstream/weir/pipeline"
@@ -228,6 +229,11 @@ func LineOf(e *pipeline.Entry) RecordLine {
 // ExportHandover writes what this device has not delivered into a new directory: results, then messages that are in no result and no state yet, and what it is. The agent must
 // not run. Nothing here is changed but what any start recovers; all is durable on return, and the file that tells of it is the last.
 func ExportHandover(ctx context.Context, cfg *config.Config, o Options, dir string) (*Stranded, error) {
+	if r, err := identity.Load(disk.OS, cfg.StateDir.Value); err != nil {
+		return nil, err
+	} else if r == nil { // New would make one
+		return nil, neverRan(cfg.StateDir.Value)
+	}
 	o.still = true
 	a, err := New(cfg, o)
 	if err != nil {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,14 +33,14 @@ func retake(ctx context.Context, cfg *config.Config, claims offsite.Claims, sett
 		return inc, err
 	}
 	if r == nil {
-		return inc, errors.New("no agent has run in state_dir")
+		return inc, neverRan(dir)
 	}
 	by, err := identity.LoadFenced(disk.OS, dir, r)
 	if err != nil {
 		return inc, err
 	}
 	if by == nil {
-		return inc, errors.New("this device is not fenced")
+		return inc, fmt.Errorf("this device is not fenced (state_dir %s): no other one has taken its place, and there is nothing to take back", dir)
 	}
 	registry, err := statedir.OpenRegistry(disk.OS, dir)
 	if err != nil {
@@ -72,6 +71,10 @@ func retake(ctx context.Context, cfg *config.Config, claims offsite.Claims, sett
 		return inc, err
 	}
 	return next.Incarnation(), identity.Lift(disk.OS, dir)
+}
+
+func neverRan(stateDir string) error {
+	return fmt.Errorf("no agent has run in state_dir %s: is that the config of the device that is meant (-c)?", stateDir)
 }
 
 // settleChanges gives an apply or an upgrade up that the fence found on trial.

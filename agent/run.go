@@ -36,9 +36,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.fence.err() != nil {
 		stopIntake()
 	} else if err := a.applier.begin(ctx); err != nil {
-		return err
+		return a.upgrader.unstarted(err)
 	} else if err := a.upgrader.begin(); err != nil {
-		return err
+		return a.upgrader.unstarted(err)
 	}
 	for _, s := range a.all() {
 		a.spawn(s)

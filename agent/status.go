@@ -157,11 +157,11 @@ func problems(s *api.Status) (list []string) {
 	case s.Journal.Full:
 		list = append(list, "the journal is full: brokers get no acknowledgements; see which pipeline lags, raise journal.max_bytes or free the disk")
 	}
+	list = append(list, upgradeProblems(s.Upgrade)...) // a fleet is shown the first problem alone
 	list = append(list, flash.Problems(s.Flash)...)
 	if p := s.Apply; p != nil && p.State == string(apply.RolledBack) {
 		list = append(list, "the last changed config was gone back from: "+p.Reason)
 	}
-	list = append(list, upgradeProblems(s.Upgrade)...)
 	list = append(list, fleetProblems(s.Fleet)...)
 	for _, b := range s.Sessions {
 		if b.Error != "" {

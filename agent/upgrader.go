@@ -141,7 +141,7 @@ func (u *upgrader) locate() error {
 		u.backend = nil // reach asks it again
 		return nil
 	default:
-		return fmt.Errorf("upgrade.backend: an upgrade is %s, and which program this is cannot be told: %w", u.rec.State, err)
+		return fmt.Errorf("upgrade.backend: an upgrade is under way (%s), and which program this is cannot be told: %w; have the service manager start it (systemctl start weir)", u.rec.State, err)
 	}
 	if h, ok := u.backend.(helped); ok {
 		return u.listen(h)
@@ -279,6 +279,8 @@ func stepName(r *upgrade.Record, k upgrade.Kind) string {
 // parks tells why a pipeline is not started; nil: it is.
 func (u *upgrader) parks(name string) error {
 	switch {
+	case u.act.Run == upgrade.RunNone && u.act.Do == upgrade.Control:
+		return notUsable(u.why())
 	case u.act.Run == upgrade.RunNone:
 		return fmt.Errorf("%w: %s", errUpgrading, u.why())
 	case u.act.Run == upgrade.RunHeld && u.saving(name) == nil:
@@ -293,6 +295,14 @@ func (u *upgrader) why() string {
 	}
 	return "the upgrade is " + string(u.rec.State)
 }
+
+// notUsable is why this program runs no pipeline whatever becomes of an upgrade: none need be under way. It is an errUpgrading.
+type notUsable string
+
+func (n notUsable) Error() string { return "no pipeline runs: " + string(n) }
+
+// Is says so for errors.Is.
+func (notUsable) Is(target error) bool { return target == errUpgrading }
 
 // errUpgrading: pipelines are not their own masters while the program changes.
 var errUpgrading = errors.New("an upgrade is under way")

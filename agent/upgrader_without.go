@@ -34,6 +34,7 @@ func (u *upgrader) busy() error                                    { return nil 
 func (u *upgrader) hangs() error                                   { return nil }
 func (u *upgrader) masters() error                                 { return nil }
 func (u *upgrader) begin() error                                   { return nil }
+func (u *upgrader) unstarted(err error) error                      { return err }
 func (u *upgrader) run(context.Context) error                      { return nil }
 func (u *upgrader) leaving() <-chan struct{}                       { return nil }
 func (u *upgrader) status() *api.UpgradeStatus                     { return nil }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/weirstream/weir/agent/restore"
@@ -123,7 +122,7 @@ func (u *upgrader) unordered(err error) error {
 	if u.tally["order"]++; u.tally["order"] < ordersMax {
 		return err
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if diskFull(err) {
 		return unfitFor(upgrade.CauseSpace, "%w", err)
 	}
 	return unfitFor(upgrade.CauseDrain, "%w", err)

@@ -90,6 +90,9 @@ func (u *upgrader) ask(ctx context.Context, k *upgradeAsk) error {
 		return err
 	}
 	payload, artifact, err := u.verify(k.o.Release)
+	if err != nil && k.by == nil {
+		return fmt.Errorf("the release does not count here: %w (weir keys verify RELEASE.json --root %s tells what it is, and who has signed it)", err, u.agent.config.Fleet.Root)
+	}
 	if err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (u *upgrader) ask(ctx context.Context, k *upgradeAsk) error {
 		return fmt.Errorf("the agent cannot read %s: %w; it runs as its own user, and sees no home directories: put the file where it may", k.o.File, err)
 	}
 	if sum != artifact.SHA256 {
-		return fmt.Errorf("%s has %d bytes and sha256 %s, and the release's artifact for this gateway has %d and %s", k.o.File, size, sum, artifact.Bytes, artifact.SHA256)
+		return fmt.Errorf("%s has %d bytes and sha256 %s, and the release's artifact for this gateway has %d and %s: it is not the program that the release was made of", k.o.File, size, sum, artifact.Bytes, artifact.SHA256)
 	}
 	return u.accept(k, payload, artifact)
 }
@@ -114,7 +117,7 @@ func (u *upgrader) verify(envelope []byte) (*release, *document.Artifact, error)
 	}
 	payload, err := t.Verify(envelope, signed.TypeRelease)
 	if err != nil {
-		return nil, nil, fmt.Errorf("release: %w", err)
+		return nil, nil, err // it names the type
 	}
 	doc, err := document.DecodeRelease(payload)
 	if err != nil {

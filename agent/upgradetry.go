@@ -26,7 +26,7 @@ func (u *upgrader) watch(ctx context.Context) error {
 	tick := time.NewTicker(trialPoll)
 	defer tick.Stop()
 	for {
-		failed := u.failed()
+		failed, cause := u.failed()
 		full := u.heldBytes() >= u.agent.config.Upgrade.ProbationBytes
 		trial := u.trial(ctx, full)
 		v := upgrade.Judge(u.rec, trial)
@@ -40,8 +40,10 @@ func (u *upgrader) watch(ctx context.Context) error {
 			return ctx.Err()
 		case u.agent.fence.err() != nil:
 			return u.agent.fence.err()
-		case failed+v.Failed != "":
-			return unfitFor(upgrade.CauseProbation, "%s", cmp.Or(failed, v.Failed))
+		case failed != "":
+			return unfitFor(cause, "%s", failed)
+		case v.Failed != "":
+			return unfitFor(upgrade.CauseProbation, "%s", v.Failed)
 		case v.Passed:
 			if plantedHasty() {
 				u.letGo()
@@ -62,8 +64,8 @@ func (u *upgrader) watch(ctx context.Context) error {
 	}
 }
 
-// failed tells what no waiting mends: a pipeline that failed on trial, which the old program ran.
-func (u *upgrader) failed() string {
+// failed tells what no waiting mends: a pipeline that failed on trial, which the old program ran. One that the full disk has failed says nothing against the program.
+func (u *upgrader) failed() (why string, cause upgrade.Cause) {
 	for i := range u.rec.Savings {
 		s := u.agent.named(u.rec.Savings[i].Name)
 		if s == nil {
@@ -73,18 +75,21 @@ func (u *upgrader) failed() string {
 		state, restarts, err, at := s.state, s.restarts, cmp.Or(s.err, s.failure), s.current
 		s.mu.Unlock()
 		if state == PipelineFailed || state == PipelineStopped || restarts > 0 {
-			return fmt.Sprintf("pipeline %s is %s: %v", s.name, state, err)
+			if diskFull(err) {
+				cause = upgrade.CauseSpace
+			}
+			return fmt.Sprintf("pipeline %s is %s: %v", s.name, state, err), cmp.Or(cause, upgrade.CauseProbation)
 		}
 		if at == nil {
 			continue
 		}
 		for _, l := range at.links {
 			if m := l.Sender.Metrics(); m.Fenced.Load() {
-				return fmt.Sprintf("pipeline %s, sink %s: %s", s.name, l.UID, m.LastError())
+				return fmt.Sprintf("pipeline %s, sink %s: %s", s.name, l.UID, m.LastError()), upgrade.CauseProbation
 			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // trial gathers what the gates of the commit ask for. hurry: there is no other look, so that checkpoints that lack are made now.

@@ -36,7 +36,7 @@ var (
 
 // install copies what the agent has fetched into a slot that does not run, and verifies it there: its digest must be that of the record and be named, for this processor, by a release manifest that the role release has signed, of a
 // secure version not below the floor. Durable on return. Until the new program is verified the slot keeps the one before.
-func (p *Places) install(ctx context.Context, s upgrade.Slot, digest string, floor uint64) error {
+func (p *Places) install(ctx context.Context, s upgrade.Slot, digest string, floor uint64, factory string) error {
 	release, payload, err := p.release()
 	if err != nil {
 		return err
@@ -59,8 +59,24 @@ func (p *Places) install(ctx context.Context, s upgrade.Slot, digest string, flo
 		return err
 	}
 	about := About{SHA256: digest, Bytes: artifact.Bytes, Version: release.Version, Release: hexOf(payload), SecureVersion: release.SecureVersion, MinSecureVersion: release.MinSecureVersion,
-		Factory: p.factoryDigest(ctx)}
+		Factory: factory}
 	return p.replace(s, tmp, about)
+}
+
+// packageFor is the digest of the factory program when the upgrade on trial began, as far as that is known: a package that was installed since, also before the slot is filled, has its turn when the upgrade is at rest.
+func (p *Places) packageFor(ctx context.Context, r *upgrade.Record) string {
+	if !onTrial(r.State) {
+		return p.factoryDigest(ctx)
+	}
+	if r.Active == upgrade.Factory && r.From.SHA256 != "" { // it ran
+		return r.From.SHA256
+	}
+	if known(r.Active) && r.Active != upgrade.Factory {
+		if a, err := p.about(r.Active); err == nil && a.Factory != "" {
+			return a.Factory
+		}
+	}
+	return p.factoryDigest(ctx)
 }
 
 // makeSlots makes the directories, and clears away what is no slot: two at most are kept.

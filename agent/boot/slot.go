@@ -26,7 +26,7 @@ type About struct {
 	Release          string `json:"release"` // sha256 of the manifest's payload
 	SecureVersion    uint64 `json:"secure_version"`
 	MinSecureVersion uint64 `json:"min_secure_version"`
-	Factory          string `json:"factory,omitempty"` // sha256 of the factory program when the slot was filled; "": it could not be read
+	Factory          string `json:"factory,omitempty"` // sha256 of the factory program when the upgrade began that has filled the slot; "": it could not be read
 }
 
 // Why a slot cannot be run.

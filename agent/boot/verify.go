@@ -54,5 +54,5 @@ func (v *verifying) verify(ctx context.Context, s upgrade.Slot) error {
 		return err
 	}
 	p.say(notice, "slot %s: %v; what was fetched is copied and verified", s, err)
-	return p.install(ctx, s, digest, floor)
+	return p.install(ctx, s, digest, floor, p.packageFor(ctx, r))
 }

@@ -60,7 +60,7 @@ func Decide(r Record, s Situation) Act {
 func decide(r *Record, s Situation) Act {
 	switch {
 	case s.Rescue && !r.Rescue:
-		return Act{Run: RunNone, Do: Control, Why: "no slot holds a program that can be verified: this is the one that the system was installed with"}
+		return Act{Run: RunNone, Do: Control, Why: "no slot holds a program that can be verified: this is the one that the system was installed with, and may not be able to read the state; weir upgrade, the fleet or a package installs another one"}
 	case r.State == Idle:
 		return Act{Run: RunAll, Do: Rest}
 	case s.Booted == r.Standby:
@@ -123,7 +123,7 @@ func decideOld(r *Record) Act {
 		return Act{Run: RunNone, Do: Control, Why: "the new program is on probation, and this is the old one"}
 	}
 	if r.Rescue {
-		return Act{Run: RunNone, Do: Control, Why: "no slot holds a program that can be verified: this is the one that the system was installed with"}
+		return Act{Run: RunNone, Do: Control, Why: "no slot holds a program that can be verified: this is the one that the system was installed with, and may not be able to read the state; weir upgrade, the fleet or a package installs another one"}
 	}
 	return Act{Run: RunAll, Do: Rest}
 }

@@ -21,7 +21,7 @@ const (
 	GaveUp    Kind = "gave up"   // backend.Revert fails, again and again: Event.Why. The old program runs, and goes on
 	Restored  Kind = "restored"  // the old program's pipelines run, each from a checkpoint that stands on S
 	Stands    Kind = "stands"    // another device has taken this one's place while it is on trial, from slot Event.Booted: this start can show nothing
-	Went      Kind = "failed"    // it cannot go on: Event.Cause, Event.Why. In Committing the old program tells it (Event.Booted), which cannot have the new one started
+	Went      Kind = "failed"    // it cannot go on: Event.Cause, Event.Why. In Committing the old program tells it (Event.Booted), which cannot have the new one started, or the new one whose start finds a full disk
 	Halted    Kind = "halted"    // a verified document halts it
 )
 

@@ -227,6 +227,13 @@ func (m *model) tell(w world) (next []world) {
 	if m.dies(&w) {
 		next = append(next, w.dead())
 	}
+	if !w.fenced && w.booted == w.r.Standby && (w.r.State == Probation || w.r.State == Committing) { // the disk is full, and the program ends before it has begun
+		full := m.next(w, Event{Kind: Went, Cause: CauseSpace, Why: "full", Booted: w.booted})
+		if len(full.r.Rejected) > len(w.r.Rejected) {
+			m.breach(&full, "a full disk has a program rejected")
+		}
+		next = append(next, full.dead())
+	}
 	w.told = true
 	if !w.fenced && !w.loader && w.r.State == Switched && w.booted == w.r.Active && (!w.rescue || w.r.Rescue) {
 		next = append(next, m.started(m.next(w, wentWrong(CauseStage))))

@@ -236,7 +236,7 @@ func went(n *Record, e Event) error {
 	switch old := e.Booted == n.Active; {
 	case n.State == Accepted || n.State == Fetching || n.State == Staged || n.State == Draining || n.State == Saved:
 		fail(n, e.Cause, e.Why)
-	case n.State == Switched || n.State == Probation || n.State == Committing && old: // nothing has left yet (RULES 24)
+	case n.State == Switched || n.State == Probation || n.State == Committing && (old || e.Cause == CauseSpace): // nothing has left yet (RULES 24)
 		back(n, e.Cause, e.Why, e.Now)
 	default:
 		return bug(n, e)

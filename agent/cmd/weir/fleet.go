@@ -99,15 +99,8 @@ func (f *fleetFlags) open(c *cobra.Command) (*fleet, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	roots := f.roots
-	if len(roots) == 0 {
-		roots = []string{rootDefault}
-	}
-	trust, err := readTrust(c.Context(), roots)
+	trust, err := f.believed(c.Context())
 	if err != nil {
-		if len(f.roots) == 0 && errors.Is(err, fs.ErrNotExist) {
-			err = usageError{fmt.Errorf("no --root, and no %s: nothing says whose signatures count", rootDefault)}
-		}
 		return nil, err
 	}
 	keys, err := f.readKeys(c.Context())
@@ -123,6 +116,19 @@ func (f *fleetFlags) open(c *cobra.Command) (*fleet, error) {
 		return nil, fmt.Errorf("the chain of root documents in the store: %w", err)
 	}
 	return &fleet{Depot: d, trust: trust, channel: f.channel, reader: &depot.Reader{Depot: d, Keys: keys}}, nil
+}
+
+// believed is the chain of roots that --root names, or the one that gateways have.
+func (f *fleetFlags) believed(ctx context.Context) (*signed.Trust, error) {
+	roots := f.roots
+	if len(roots) == 0 {
+		roots = []string{rootDefault}
+	}
+	trust, err := readTrust(ctx, roots)
+	if len(f.roots) == 0 && errors.Is(err, fs.ErrNotExist) {
+		err = usageError{fmt.Errorf("no --root, and no %s: nothing says whose signatures count", rootDefault)}
+	}
+	return trust, err
 }
 
 // bucket is the store by flags, else by the config.
@@ -274,7 +280,7 @@ func fleetRootCommand(f *fleetFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, path := range args {
+			for _, path := range args { // one line of JSON for each
 				_, b, err := readEnvelope(c.Context(), path)
 				if err != nil {
 					return err
@@ -282,7 +288,12 @@ func fleetRootCommand(f *fleetFlags) *cobra.Command {
 				if err := fl.PublishRoot(c.Context(), fl.trust, b); err != nil {
 					return fmt.Errorf("%s: %w", path, err)
 				}
-				fmt.Fprintf(c.OutOrStdout(), "root %d is published: gateways take it at their next poll\n", fl.trust.Version())
+				told := map[string]uint64{"root": fl.trust.Version()}
+				if err := f.say(c, told, func() {
+					fmt.Fprintf(c.OutOrStdout(), "root %d is published: gateways take it at their next poll\n", told["root"])
+				}); err != nil {
+					return err
+				}
 			}
 			return nil
 		},
@@ -311,7 +322,10 @@ func fleetPublishCommand(f *fleetFlags) *cobra.Command {
 			if err := f.confirm(c, "Publish it?"); err != nil {
 				return err
 			}
-			return fl.publish(c.Context(), e)
+			if err := fl.publish(c.Context(), e); err != nil {
+				return err
+			}
+			return f.say(c, map[string]string{"published": d.text}, func() { fmt.Fprintf(c.OutOrStdout(), "published: %s\n", d.text) })
 		},
 	}
 }

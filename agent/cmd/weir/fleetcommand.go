@@ -165,7 +165,7 @@ func (k *commandFlags) run(c *cobra.Command, do string, gateways []string) error
 		return err
 	}
 	if k.to != "" {
-		return writeDocument(k.to, envelopes[0].envelope)
+		return k.written(c, k.to, envelopes[0].scope, envelopes[0].serial, envelopes[0].envelope)
 	}
 	type published struct {
 		Scope  string `json:"scope"`
@@ -270,11 +270,17 @@ func fleetResultsCommand(f *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "results GATEWAY", Short: "Show what came of the commands to a gateway", Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := strict.Name(args[0]); err != nil {
+				return usageError{fmt.Errorf("gateway %q: %w", args[0], err)}
+			}
 			fl, err := f.open(c)
 			if err != nil {
 				return err
 			}
 			list, err := fl.results(c, args[0])
+			if err == nil && len(list) == 0 {
+				err = fl.unanswered(c, args[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -291,6 +297,36 @@ func fleetResultsCommand(f *fleetFlags) *cobra.Command {
 			})
 		},
 	}
+}
+
+// unanswered tells why there are no results of a gateway. An error: nobody here knows one of that name.
+func (fl *fleet) unanswered(c *cobra.Command, gateway string) error {
+	told, err := fl.Bucket.List(c.Context(), depot.ReportsOf(gateway), "")
+	if err != nil {
+		return err
+	}
+	waiting := 0
+	for _, scope := range []string{document.ScopeDevice + gateway, document.ScopeChannel + fl.channel} {
+		if len(told) == 0 && scope != document.ScopeDevice+gateway { // what is for all of a channel makes no gateway
+			continue
+		}
+		_, list, err := fl.CurrentCommands(c.Context(), fl.trust, scope)
+		if err != nil {
+			return err
+		}
+		if list != nil {
+			waiting += len(list.List)
+		}
+	}
+	switch {
+	case len(told) == 0 && waiting == 0:
+		return fmt.Errorf("no gateway %q has ever reported here, and no command was published for it: is that its name? (weir fleet devices --all)", gateway)
+	case len(told) == 0:
+		fmt.Fprintf(c.ErrOrStderr(), "gateway %q has never reported here; %d commands wait for it\n", gateway, waiting)
+	default:
+		fmt.Fprintf(c.ErrOrStderr(), "no result of gateway %s yet; %d commands are published for it and for channel %s\n", gateway, waiting, fl.channel)
+	}
+	return nil
 }
 
 // results are the newest of a gateway, in their order. Those that its key has not signed are told, and left out.

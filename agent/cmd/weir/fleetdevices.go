@@ -64,6 +64,9 @@ file as --device-keys. Keys that are in the file are never changed.`,
 				}
 				t.Flush()
 			})
+			if len(rows) == 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "no gateway of channel %s has ever reported here: see --channel, --all and --store\n", fl.channel)
+			}
 			tellSummary(c.ErrOrStderr(), 0, s.Refused, s.Example)
 			if err != nil || pin == "" {
 				return err

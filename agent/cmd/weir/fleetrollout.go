@@ -209,7 +209,7 @@ func (r *rolloutFlags) run(c *cobra.Command, what string) error {
 		if err != nil {
 			return err
 		}
-		return writeDocument(r.to, e)
+		return r.written(c, r.to, "rollout/"+fl.channel, d.Serial, e)
 	}
 	if err := fl.publishRollout(c, before, d, signers); err != nil {
 		return err

@@ -64,6 +64,9 @@ sinks begin a new generation, in which what they had not delivered comes first.`
 			if err != nil {
 				return err
 			}
+			if o.output == "json" {
+				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]string{"incarnation": inc.String()})
+			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "this device is incarnation %s of the gateway; the next start goes on\n", inc)
 			return err
 		},

@@ -127,22 +127,6 @@ func readTrust(ctx context.Context, paths []string) (*signed.Trust, error) {
 	return t, nil
 }
 
-// writeDocument replaces a file, durably. It holds no secret, and what carries it to others may be another user. What is no file, such as /dev/stdout, /dev/null or a pipe, is written to: root would replace the device for the whole system.
-func writeDocument(path string, e *signed.Envelope) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(e.Bytes())
-		return errors.Join(err, f.Close())
-	}
-	if err := disk.WriteFileAtomic(disk.OS, path, e.Bytes()); err != nil {
-		return err
-	}
-	return os.Chmod(path, 0o644)
-}
-
 // refuseExisting keeps what is there, and says so before anything is made.
 func refuseExisting(paths ...string) error {
 	for _, path := range paths {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/weirstream/weir/fleet/document"
 	"github.com/weirstream/weir/fleet/signed"
 )
@@ -91,7 +93,9 @@ func (c *cli) third(second string, in func(string) string) string {
 		err = e.Add(c.t.Context(), signed.KeySigner(key)) // so that it is not for too few signatures that it is refused
 	}
 	if err == nil {
-		err = writeDocument(to, e)
+		cmd := &cobra.Command{}
+		cmd.SetContext(c.t.Context())
+		err = writeDocument(cmd, to, e)
 	}
 	if err != nil {
 		c.t.Fatal(err)

@@ -90,7 +90,7 @@ func (f *initFlags) run(c *cobra.Command, dir string) (*signed.Envelope, error) 
 	if err != nil {
 		return nil, err
 	}
-	return e, writeDocument(paths[0], e)
+	return e, writeDocument(c, paths[0], e)
 }
 
 func keyPath(dir string, role signed.Role, n int) string {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirstream/weir/fleet/signed"
@@ -40,7 +41,9 @@ func TestDocumentsIntoWhatIsNoFile(t *testing.T) {
 		b, _ := io.ReadAll(f)
 		read <- b
 	}()
-	if err := writeDocument(pipe, e); err != nil {
+	c := &cobra.Command{}
+	c.SetContext(t.Context())
+	if err := writeDocument(c, pipe, e); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != fs.ModeNamedPipe {
@@ -49,7 +52,7 @@ func TestDocumentsIntoWhatIsNoFile(t *testing.T) {
 	if got := <-read; string(got) != string(e.Bytes()) {
 		t.Errorf("%d bytes came through, want %d", len(got), len(e.Bytes()))
 	}
-	if err := writeDocument(t.TempDir(), e); err == nil {
+	if err := writeDocument(c, t.TempDir(), e); err == nil {
 		t.Error("a directory took a document")
 	}
 }

@@ -83,7 +83,7 @@ func (f *rotateFlags) run(c *cobra.Command) (*signed.Trust, *signed.Envelope, er
 	if err := signAll(c.Context(), e, signers, maySign(e.Type, next, old)); err != nil {
 		return nil, nil, err
 	}
-	return t, e, writeDocument(f.to, e)
+	return t, e, writeDocument(c, f.to, e)
 }
 
 // change does what the flags say.

@@ -68,7 +68,7 @@ func (f *keysSignFlags) run(o *options, c *cobra.Command, path string) error {
 	if err := signAll(c.Context(), e, signers, may); err != nil {
 		return err
 	}
-	if err := writeDocument(to, e); err != nil {
+	if err := writeDocument(c, to, e); err != nil {
 		return err
 	}
 	return o.tell(c, inspect(to, e, trust))

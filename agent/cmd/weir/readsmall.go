@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -34,6 +36,9 @@ func readUpTo(ctx context.Context, path string, most int64) ([]byte, error) {
 // openRead opens a file, or a pipe that nobody may write to: then it waits until somebody does, or ctx ends.
 func openRead(ctx context.Context, path string) (io.ReadCloser, error) {
 	f, err := await(ctx, func() (*os.File, error) { return os.Open(path) })
+	if errors.As(err, new(*fs.PathError)) { // it names the file
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}

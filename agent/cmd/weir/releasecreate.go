@@ -45,8 +45,9 @@ func releaseCreateCommand(f *fleetFlags) *cobra.Command {
 		Use: "create --version VERSION --artifact ARCH=FILE...", Short: "Sign a release, and upload its programs", Args: usageArgs(cobra.NoArgs),
 		Long: `Cuts each program into pieces, uploads those that the store has not (a repeat goes on where it was cut off), and then the manifest, signed by the role release.
 What a program can read is asked of the program itself (weir compat --json) where it runs on this machine's processor; for another one compat=FILE, or --compat for all, has what it printed elsewhere.`,
-		Example: "  weir release create --version 1.4.0 --artifact arm64=bin/weir-linux-arm64,compat=compat.json --key release-1.key",
-		RunE:    func(c *cobra.Command, _ []string) error { return r.run(c) },
+		Example: `  weir release create --version 1.4.0 --artifact arm64=bin/weir-linux-arm64,compat=compat.json --key release-1.key
+  weir release create --version 1.4.0 --artifact arm64=bin/weir-linux-arm64 --key release-1.key --store none --to release.json   # for weir upgrade, without a fleet`,
+		RunE: func(c *cobra.Command, _ []string) error { return r.run(c) },
 	}
 	g := c.Flags()
 	g.StringVar(&r.version, "version", "", "as the programs' weir version prints it")
@@ -56,7 +57,7 @@ What a program can read is asked of the program itself (weir compat --json) wher
 	g.Uint64Var(&r.leastSecure, "min-secure-version", 0, "a gateway that has committed this release takes none below that secure version")
 	g.Int64Var(&r.chunkBytes, "chunk-bytes", document.ChunkBytesDefault, "size of a piece")
 	g.BoolVar(&r.again, "again", false, "upload all pieces, also those that are there")
-	g.StringVar(&r.to, "to", "", "write the signed manifest there instead of publishing it, for others to sign (weir keys sign, weir fleet publish)")
+	g.StringVar(&r.to, "to", "", "write the signed manifest there instead of publishing it: for others to sign (weir keys sign, weir fleet publish), or with --store none for weir upgrade on a gateway; then nothing is uploaded")
 	return f.signs(c)
 }
 
@@ -83,7 +84,7 @@ func (r *releaseFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	fl, err := r.open(c)
+	fl, err := r.place(c)
 	if err != nil {
 		return err
 	}
@@ -115,6 +116,14 @@ func (r *releaseFlags) run(c *cobra.Command) error {
 			fmt.Fprintln(c.ErrOrStderr(), "warning: "+text)
 		}
 	}
+	if fl.Bucket == nil {
+		if err := writeDocument(c, r.to, e); err != nil {
+			return err
+		}
+		return r.say(c, map[string]string{"to": r.to, "release": row.Release, "version": m.Version}, func() {
+			fmt.Fprintf(c.ErrOrStderr(), "written to %s, and nothing is uploaded: on the gateway weir upgrade FILE --release %s\n", r.to, filepath.Base(r.to))
+		})
+	}
 	if err := r.confirm(c, "Upload and publish it?"); err != nil {
 		return err
 	}
@@ -124,12 +133,27 @@ func (r *releaseFlags) run(c *cobra.Command) error {
 		}
 	}
 	if r.to != "" {
-		return writeDocument(r.to, e)
+		return r.written(c, r.to, row.Release, 0, e)
 	}
 	if _, err := fl.PublishRelease(c.Context(), fl.trust, e); err != nil {
 		return err
 	}
 	return r.say(c, map[string]string{"release": row.Release, "version": m.Version}, func() { fmt.Fprintf(c.OutOrStdout(), "published: %s\n", row.Release) })
+}
+
+// noStore is the store of who has none: a release that is carried to the gateway with its program (weir upgrade FILE).
+const noStore = "none"
+
+// place is the store that the release goes to; its Bucket is nil: none.
+func (r *releaseFlags) place(c *cobra.Command) (*fleet, error) {
+	if r.store != noStore {
+		return r.open(c)
+	}
+	if r.to == "" {
+		return nil, usageError{errors.New("--store none goes with --to FILE: without a store the manifest has to go somewhere")}
+	}
+	trust, err := r.believed(c.Context())
+	return &fleet{trust: trust}, err
 }
 
 func (r *releaseFlags) upload(c *cobra.Command, fl *fleet, p *part) error {

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +50,7 @@ Exit code 0: the order is recorded, or with --wait: the new program stays; 1: it
 			if err := o.printUpgrade(c.OutOrStdout(), &s); err != nil || !wait {
 				return err
 			}
-			return o.awaitUpgrade(c.Context(), c.OutOrStdout(), s.Number)
+			return o.awaitUpgrade(c, s.Number, upgradeStep(&s))
 		},
 	}
 	f := c.Flags()
@@ -128,8 +129,11 @@ func printUpgradeText(w io.Writer, s *api.UpgradeStatus) {
 	if s.Slot != "" {
 		fmt.Fprintf(w, ", this program is in slot %s", s.Slot)
 	}
-	if s.Tries > 0 && s.State != "failed" && s.State != "rolled back" {
+	switch onTrial := s.State == "probation" || s.State == "committing"; {
+	case s.Tries > 0 && s.State != "failed" && s.State != "rolled back":
 		fmt.Fprintf(w, ", %d starts are left", s.Tries)
+	case onTrial:
+		fmt.Fprint(w, ", no start is left: the next one goes back")
 	}
 	if s.Held > 0 {
 		fmt.Fprintf(w, ", %d bytes of results are held back", s.Held)
@@ -149,24 +153,45 @@ func printUpgradeText(w io.Writer, s *api.UpgradeStatus) {
 	}
 }
 
+// upgradeNumbers are what changes from look to look: durations, and how many bytes there are.
+var upgradeNumbers = regexp.MustCompile("[0-9][0-9.hmsµ]*")
+
+// upgradeStep is what a look at an upgrade says, but for its numbers.
+func upgradeStep(u *api.UpgradeStatus) string {
+	return upgradeNumbers.ReplaceAllString(strings.Join([]string{u.State, u.Waits, u.Stands, u.NotUsable}, "\n"), "")
+}
+
 // upgradeLook is how often it is looked how an upgrade goes.
 const upgradeLook = 500 * time.Millisecond
 
-// awaitUpgrade waits for the end of an upgrade, over the restarts of the agent.
-func (o *options) awaitUpgrade(ctx context.Context, w io.Writer, number uint64) error {
+// upgradeSilence is how long an agent may be away before that is told: its switch to another program takes seconds.
+const upgradeSilence = 20 * time.Second
+
+// awaitUpgrade waits for the end of an upgrade, over the restarts of the agent, and tells each step: what has become of it, and what it waits for, not for how long it does. In JSON the last line has the outcome.
+func (o *options) awaitUpgrade(c *cobra.Command, number uint64, last string) error {
+	ctx := c.Context()
 	tick := time.NewTicker(upgradeLook)
 	defer tick.Stop()
-	last := ""
+	heard := time.Now()
 	for {
 		client, err := o.client()
 		if err != nil {
 			return err
 		}
-		if s, err := client.Status(ctx); err == nil && s.Upgrade != nil && s.Upgrade.Number == number {
+		s, err := client.Status(ctx)
+		if err == nil {
+			heard = time.Now()
+		} else if time.Since(heard) > upgradeSilence {
+			fmt.Fprintf(c.ErrOrStderr(), "the agent does not answer, this waits on (%v): does the service manager start it again? journalctl -u weir\n", err)
+			heard = heard.Add(24 * time.Hour) // once
+		}
+		if err == nil && s.Upgrade != nil && s.Upgrade.Number == number {
 			u := s.Upgrade
-			if now := u.State + u.Waits; now != last && o.output != "json" {
+			if now := upgradeStep(u); now != last {
 				last = now
-				printUpgradeText(w, u)
+				if err := o.printUpgrade(c.OutOrStdout(), u); err != nil {
+					return err
+				}
 			}
 			switch u.State {
 			case "committed":
