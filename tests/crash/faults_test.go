@@ -26,7 +26,7 @@ func plantedFaults() []planted {
 		{"prune-after-trim", scenario{qos: 1, messages: 45_000, rate: 5000, kills: 4, config: pruning, streams: 1, damage: damageAllButOldest()}},
 		{"release-early", scenario{qos: 1, messages: 6_000, rate: 1500, kills: 10, config: drawing, streams: 2}},
 		{"merge-by-arrival", scenario{qos: 1, messages: 6_000, rate: 2000, kills: 6, config: merging, streams: 1}},
-		{"forget-dirty", scenario{qos: 1, messages: 9_000, rate: 1800, kills: 12, config: windowing, streams: 2, env: []string{"WEIR_ABORT_EVERY=3"}}},
+		{"forget-dirty", scenario{qos: 1, messages: 9_000, rate: 1200, kills: 6, config: windowing, streams: 2, env: []string{"WEIR_ABORT_EVERY=2"}}},
 		{"forget-dirty", scenario{name: "engine", qos: 1, messages: 6_000, rate: 1500, kills: 10, config: engine, streams: engineStreams, judge: judgeEngine, env: []string{"WEIR_ABORT_EVERY=2"}}},
 		{"ack-before-sync", scenario{qos: 1, messages: 6_000, rate: 1500, powerCuts: 6, syncDelay: 60 * time.Millisecond, config: passing, streams: 1}},
 		{"tail-not-synced", scenario{qos: 1, messages: 6_000, rate: 800, kills: 4, syncDelay: 200 * time.Millisecond, strike: (*stage).cutTail, ready: (*stage).tailUnsynced, config: telling, streams: 2}},
