@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ const (
 	shedStart = time.Minute
 	// shedApart is how far apart two of them are at least. What is needed again costs some milliseconds.
 	shedApart = 10 * time.Minute
-	// shedPages is how often a resting agent drops what is mapped of its program: the collector, which has its turn each two minutes whatever is done, and timers map it again. The kernel
+	// shedPages is how often a resting agent drops what is mapped of its program: timers map it again, and the collector, which has its turn each two minutes whatever is done; behind that it is dropped at the next look. The kernel
 	// maps 64 KiB around each page that is used, a third of which idling needs. It costs 1 ms of CPU, and no read as long as the page cache has them.
 	shedPages = 15 * time.Second
 )
@@ -49,7 +50,7 @@ func shedIdle(ctx context.Context, ready func() error, worked func() uint64, she
 			if ready() != nil {
 				continue
 			}
-			if what := r.due(worked(), now); what != shedNothing {
+			if what := r.due(worked(), collections(), now); what != shedNothing {
 				shed(what)
 			}
 		}
@@ -64,10 +65,11 @@ type rest struct {
 	shed  time.Time // when memory was last given back; zero: never
 	done  bool      // it was, since anything was done
 	pages time.Time // when those of the program were last dropped
+	gcs   uint64    // how often the collector had run then
 }
 
 // due tells what is to be given back now, and notes that it is. Pure but for that.
-func (r *rest) due(at uint64, now time.Time) shedding {
+func (r *rest) due(at, gcs uint64, now time.Time) shedding {
 	if r.first.IsZero() {
 		r.first = now
 	}
@@ -77,13 +79,20 @@ func (r *rest) due(at uint64, now time.Time) shedding {
 	rests, begun := now.Sub(r.since) >= shedAfter, r.shed.IsZero() && now.Sub(r.first) >= shedStart
 	switch {
 	case !r.done && (rests || begun) && (r.shed.IsZero() || now.Sub(r.shed) >= shedApart):
-		r.shed, r.pages, r.done = now, now, true
+		r.shed, r.pages, r.gcs, r.done = now, now, gcs, true
 		return shedAll
-	case rests && !r.shed.IsZero() && now.Sub(r.pages) >= shedPages:
-		r.pages = now
+	case rests && !r.shed.IsZero() && (gcs != r.gcs || now.Sub(r.pages) >= shedPages):
+		r.pages, r.gcs = now, gcs
 		return shedMapped
 	}
 	return shedNothing
+}
+
+// collections is how often the collector has run.
+func collections() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // shedMemory gives back the pages of the program's file that are mapped because their code ran once, and the heap that is free.
