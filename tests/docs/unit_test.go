@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
 )
 
 // TestUnitWaitsForItsMounts: what lies on a mount of its own is there before the helper, or the agent, looks for it. systemd waits for those of StateDirectory by itself (systemd.exec, implicit dependencies).
