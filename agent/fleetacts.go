@@ -252,6 +252,9 @@ func tellApply(w *strings.Builder, e *api.ApplyEvent) {
 
 // ofTheCommand has errors name the config that came with a command: it is judged under the name of the gateway's own file, where nothing is wrong.
 func ofTheCommand(text, file string) string {
+	if file == "" { // an agent that was given its config otherwise
+		return text
+	}
 	return strings.ReplaceAll(text, file+":", "the command's config:")
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"github.com/weirstream/weir/agent/config"
 	"github.com/weirstream/weir/agent/space"
@@ -125,8 +124,6 @@ func (a *attempt) checkpointConfig() snapshot.Config {
 	}
 	return c
 }
-
-func durationNs(ns int64) time.Duration { return time.Duration(ns) }
 
 // reserve is what is left free of the disk of state_dir.
 func (a *Agent) reserve() space.Reserve {
